@@ -1,0 +1,28 @@
+//! The nouns everybody shares: [`Tensor`], [`DType`], [`Shape`], [`Status`], [`DeviceName`], [`Graph`].
+//!
+//! This crate knows nothing about what operations compute, how a graph is run or how bytes travel. It
+//! turns TensorFlow's messages into checked values once, at the edge, so that the layers above work with
+//! types instead of strings and never validate twice.
+
+pub mod attr;
+mod buffer;
+mod device_name;
+mod dtype;
+mod graph;
+mod graph_def;
+pub mod memory;
+mod resource_handle;
+mod shape;
+mod status;
+mod tensor;
+mod tensor_proto;
+
+pub use buffer::Buffer;
+pub use device_name::DeviceName;
+pub use dtype::{DType, EdgeType, Element};
+pub use graph::{Endpoint, Graph, Node, NodeId};
+pub use graph_def::{GraphLimits, parse_endpoint};
+pub use resource_handle::ResourceHandle;
+pub use shape::{Dim, PartialShape, Shape};
+pub use status::{Code, Result, Status};
+pub use tensor::{Tensor, Variant};

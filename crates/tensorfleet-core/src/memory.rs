@@ -1,0 +1,239 @@
+//! Where the bytes of tensors come from: aligned blocks, counted against a limit, recycled when freed.
+//!
+//! Two facts shape this module. Fresh pages are expensive: a kernel that writes its result into memory the
+//! operating system has just mapped runs several times slower than into memory used a moment ago, and a
+//! training step allocates the same sizes again and again. So freed blocks of some size are kept, up to a
+//! bound, and handed out again. And sizes come from graphs that anyone may send, so all live blocks count
+//! against one limit; beyond it an allocation is an error, not an abort.
+//!
+//! Every block is initialised memory: zeroed when it is new, holding old values when it is recycled.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use crate::status::{Result, Status};
+
+/// Alignment of every block: a cache line, and the widest vector register.
+pub const ALIGNMENT: usize = 64;
+
+/// Smaller blocks are left to the allocator, which is good at them.
+const RECYCLE_FROM: usize = 32 << 10;
+/// Larger blocks go back to the system at once, so that one huge tensor does not stay resident for ever.
+const RECYCLE_UP_TO: usize = 128 << 20;
+/// How many bytes of freed blocks are kept at most.
+const KEEP_BYTES: usize = 256 << 20;
+/// Quarter steps between powers of two, so that rounding a size up wastes at most a fifth.
+const CLASSES: usize = 4 * usize::BITS as usize;
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(0);
+static FREED: Mutex<FreeLists> =
+    Mutex::new(FreeLists { kept_bytes: 0, classes: [const { Vec::new() }; CLASSES] });
+
+/// Sets how many bytes all live tensors of this process may hold together. The default is four fifths of
+/// the machine's memory.
+pub fn set_limit_bytes(limit: usize) {
+    LIMIT_BYTES.store(limit.max(1), Relaxed);
+}
+
+/// The limit in force.
+pub fn limit_bytes() -> usize {
+    match LIMIT_BYTES.load(Relaxed) {
+        0 => {
+            let limit = machine_bytes().map_or(8 << 30, |bytes| bytes / 5 * 4);
+            LIMIT_BYTES.store(limit, Relaxed);
+            limit
+        }
+        limit => limit,
+    }
+}
+
+/// Bytes held by live tensors now (small ones, which live inside their header, not counted).
+pub fn live_bytes() -> usize {
+    LIVE_BYTES.load(Relaxed)
+}
+
+fn machine_bytes() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// An owned, aligned, initialised block of bytes.
+pub(crate) struct Block {
+    start: NonNull<u8>,
+    /// What was allocated, at least what was asked for.
+    capacity: usize,
+}
+
+// SAFETY: a block is plain memory without thread affinity; access follows Rust's borrow rules.
+unsafe impl Send for Block {}
+// SAFETY: as above; `&Block` only gives out the address.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// A block of at least `len` bytes with unspecified (but initialised) content.
+    pub(crate) fn new(len: usize) -> Result<Block> {
+        if len < RECYCLE_FROM {
+            return Block::fresh(len.max(1));
+        }
+        let (class, capacity) = size_class(len).ok_or_else(|| exhausted(len))?;
+        match FREED.lock().take(class, capacity) {
+            Some(block) => {
+                reserve(capacity).inspect_err(|_| { /* the block is dropped and freed */ })?;
+                Ok(block)
+            }
+            None => Block::fresh(capacity),
+        }
+    }
+
+    /// A block of at least `len` zero bytes.
+    pub(crate) fn zeroed(len: usize) -> Result<Block> {
+        if len < RECYCLE_FROM {
+            return Block::fresh(len.max(1));
+        }
+        let mut block = Block::new(len)?;
+        block.bytes_mut().fill(0);
+        Ok(block)
+    }
+
+    fn fresh(capacity: usize) -> Result<Block> {
+        reserve(capacity)?;
+        let layout = layout(capacity).ok_or_else(|| exhausted(capacity))?;
+        // SAFETY: the layout's size is not zero (`len.max(1)`, or a size class).
+        let start = unsafe { alloc_zeroed(layout) };
+        match NonNull::new(start) {
+            Some(start) => Ok(Block { start, capacity }),
+            None => {
+                LIVE_BYTES.fetch_sub(capacity, Relaxed);
+                Err(exhausted(capacity))
+            }
+        }
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `start` is valid for `capacity` initialised bytes and `&mut self` makes access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.capacity) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        LIVE_BYTES.fetch_sub(self.capacity, Relaxed);
+        if self.capacity >= RECYCLE_FROM && FREED.lock().keep(self.start, self.capacity) {
+            return;
+        }
+        free(self.start, self.capacity);
+    }
+}
+
+fn layout(capacity: usize) -> Option<Layout> {
+    Layout::from_size_align(capacity, ALIGNMENT).ok()
+}
+
+fn free(start: NonNull<u8>, capacity: usize) {
+    if let Some(layout) = layout(capacity) {
+        // SAFETY: the block was allocated in `Block::fresh` with this very layout and is freed once.
+        unsafe { dealloc(start.as_ptr(), layout) };
+    }
+}
+
+fn reserve(bytes: usize) -> Result<()> {
+    let live = LIVE_BYTES.fetch_add(bytes, Relaxed);
+    if live.checked_add(bytes).is_none_or(|total| total > limit_bytes()) {
+        LIVE_BYTES.fetch_sub(bytes, Relaxed);
+        return Err(exhausted(bytes));
+    }
+    Ok(())
+}
+
+#[cold]
+fn exhausted(bytes: usize) -> Status {
+    Status::resource_exhausted(format!(
+        "OOM when allocating {bytes} bytes for a tensor: {} bytes are in use and the limit is {} bytes",
+        live_bytes(),
+        limit_bytes()
+    ))
+}
+
+/// The class of a size, and the size rounded up to the class.
+fn size_class(len: usize) -> Option<(usize, usize)> {
+    let power = len.checked_next_power_of_two()?.trailing_zeros() as usize;
+    let half = 1usize << power.saturating_sub(1);
+    let quarter = (half / 4).max(1);
+    let steps = (len - half).div_ceil(quarter);
+    Some((4 * power + steps.saturating_sub(1), half + steps * quarter))
+}
+
+/// Freed blocks by size class.
+struct FreeLists {
+    kept_bytes: usize,
+    classes: [Vec<FreedBlock>; CLASSES],
+}
+
+struct FreedBlock(NonNull<u8>);
+// SAFETY: the address of unused memory; whoever takes it out owns it.
+unsafe impl Send for FreedBlock {}
+
+impl FreeLists {
+    fn take(&mut self, class: usize, capacity: usize) -> Option<Block> {
+        let FreedBlock(start) = self.classes.get_mut(class)?.pop()?;
+        self.kept_bytes -= capacity;
+        Some(Block { start, capacity })
+    }
+
+    /// Keeps the block if there is room; returns whether it did.
+    fn keep(&mut self, start: NonNull<u8>, capacity: usize) -> bool {
+        let Some((class, rounded)) = size_class(capacity) else { return false };
+        debug_assert_eq!(rounded, capacity, "blocks of this size are allocated by class");
+        if capacity > RECYCLE_UP_TO || self.kept_bytes + capacity > KEEP_BYTES {
+            return false;
+        }
+        self.kept_bytes += capacity;
+        self.classes[class].push(FreedBlock(start));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Code;
+
+    #[test]
+    fn size_classes_round_up_by_at_most_a_quarter_and_are_stable() {
+        let mut last = (0, 0);
+        for len in (RECYCLE_FROM..RECYCLE_FROM * 40).step_by(123) {
+            let (class, capacity) = size_class(len).unwrap();
+            assert!(capacity >= len && capacity <= len + len / 4, "{len} -> {capacity}");
+            assert_eq!(size_class(capacity).unwrap(), (class, capacity));
+            assert!((class, capacity) >= last);
+            last = (class, capacity);
+        }
+    }
+
+    #[test]
+    fn a_size_beyond_the_limit_is_an_error() {
+        let status = Block::new(1 << 50).map(|_| ()).unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        let status = Block::new(usize::MAX - 5).map(|_| ()).unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn zeroed_blocks_are_zero_even_when_recycled() {
+        for _ in 0..3 {
+            let mut block = Block::zeroed(RECYCLE_FROM * 3).unwrap();
+            assert!(block.bytes_mut().iter().all(|&byte| byte == 0));
+            block.bytes_mut().fill(7);
+        }
+    }
+}
