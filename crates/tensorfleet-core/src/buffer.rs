@@ -28,7 +28,7 @@ pub struct Buffer {
 enum Storage {
     Inline(InlineBytes),
     Block(Block),
-    Foreign(#[expect(dead_code, reason = "keeps the bytes alive")] Bytes),
+    Foreign(Bytes),
 }
 
 #[repr(align(64))]
@@ -104,7 +104,12 @@ impl Buffer {
 
     /// Whether this is the only owner of writable storage.
     pub fn is_unique(&mut self) -> bool {
-        matches!(Arc::get_mut(&mut self.storage), Some(Storage::Inline(_) | Storage::Block(_)))
+        match Arc::get_mut(&mut self.storage) {
+            Some(Storage::Inline(_) | Storage::Block(_)) => true,
+            // Whoever made the bytes may still hold them.
+            Some(Storage::Foreign(bytes)) => bytes.is_empty(),
+            None => false,
+        }
     }
 
     /// The bytes for writing, if this is the only owner.

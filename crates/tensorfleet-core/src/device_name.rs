@@ -7,7 +7,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ensure;
 use crate::status::{Result, Status};
 
 /// A device specification; unset components match anything.
@@ -211,16 +210,6 @@ impl fmt::Display for DeviceName {
             (None, Some(index)) => write!(f, "/device:*:{index}"),
         }
     }
-}
-
-/// Checks a job name: a letter, then letters, digits and underscores.
-pub fn check_job_name(name: &str) -> Result<()> {
-    ensure!(
-        is_identifier(name),
-        InvalidArgument,
-        "'{name}' is not a valid job name: it must be a letter followed by letters, digits or '_'"
-    );
-    Ok(())
 }
 
 #[cfg(test)]

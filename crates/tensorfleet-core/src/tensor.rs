@@ -375,7 +375,7 @@ impl Tensor {
 }
 
 fn filled<T: Clone>(count: usize, value: T) -> Result<Arc<[T]>> {
-    let bytes = count.checked_mul(size_of::<T>()).unwrap_or(usize::MAX);
+    let bytes = count.saturating_mul(size_of::<T>());
     if bytes > crate::memory::limit_bytes() {
         bail!(ResourceExhausted, "OOM when allocating a tensor of {count} elements");
     }

@@ -1,0 +1,124 @@
+//! Graph basics: constants, placeholders, identities, and ops that exist for their edges.
+
+use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
+
+use crate::kernel::KernelBox;
+use crate::node_spec::NodeSpec;
+use crate::op::{Cost, Flow, Op};
+use crate::shape_context::{ShapeContext, same_as_input};
+
+/// The family's table.
+pub(crate) static OPS: &[Op] = &[
+    Op::new("NoOp", "").shape(no_outputs).kernel(no_op).cost(Cost::Trivial),
+    Op::new("ControlTrigger", "").shape(no_outputs).kernel(no_op).flow(Flow::Trigger).cost(Cost::Trivial),
+    Op::new("Const", "-> output: dtype")
+        .attrs("value: tensor; dtype: type")
+        .shape(const_shape)
+        .kernel(const_kernel)
+        .cost(Cost::Trivial),
+    Op::new("Placeholder", "-> output: dtype")
+        .attrs("dtype: type; shape: shape = unknown")
+        .shape(declared_shape)
+        .kernel(placeholder)
+        .cost(Cost::Trivial),
+    Op::new("PlaceholderV2", "-> output: dtype")
+        .attrs("dtype: type; shape: shape")
+        .shape(declared_shape)
+        .kernel(placeholder)
+        .cost(Cost::Trivial),
+    Op::new("PlaceholderWithDefault", "input: dtype -> output: dtype")
+        .attrs("dtype: type; shape: shape")
+        .shape(declared_shape)
+        .kernel(identity)
+        .cost(Cost::Trivial),
+    Op::new("Identity", "input: T -> output: T")
+        .attrs("T: type")
+        .shape(same_as_input)
+        .kernel(identity)
+        .cost(Cost::Trivial),
+    Op::new("StopGradient", "input: T -> output: T")
+        .attrs("T: type")
+        .shape(same_as_input)
+        .kernel(identity)
+        .cost(Cost::Trivial),
+    Op::new("PreventGradient", "input: T -> output: T")
+        .attrs("T: type; message: string = ''")
+        .shape(same_as_input)
+        .kernel(identity)
+        .cost(Cost::Trivial),
+    Op::new("GuaranteeConst", "input: T -> output: T")
+        .attrs("T: type")
+        .stateful()
+        .shape(same_as_input)
+        .kernel(identity)
+        .cost(Cost::Trivial),
+    Op::new("Snapshot", "input: T -> output: T")
+        .attrs("T: type")
+        .shape(same_as_input)
+        .kernel(identity)
+        .cost(Cost::Trivial),
+    Op::new("IdentityN", "input: T -> output: T")
+        .attrs("T: list(type) >= 1")
+        .shape(same_as_inputs)
+        .kernel(identity)
+        .cost(Cost::Trivial),
+];
+
+fn no_outputs(_: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    Ok(Vec::new())
+}
+
+fn no_op(_: &NodeSpec<'_>) -> Result<KernelBox> {
+    Ok(KernelBox::from_fn(|_| Ok(())))
+}
+
+fn const_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    Ok(vec![ctx.attr::<Tensor>("value")?.shape().into()])
+}
+
+/// `Const`: the value is decoded once and shared by all steps.
+fn const_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let value: Tensor = node.attr("value")?;
+    let dtype = node.output_dtype(0)?;
+    ensure!(
+        value.dtype() == dtype,
+        InvalidArgument,
+        "the value is a {} tensor, but attr dtype says {dtype}",
+        value.dtype()
+    );
+    Ok(KernelBox::from_fn(move |ctx| {
+        ctx.set_output(0, value.clone());
+        Ok(())
+    }))
+}
+
+fn declared_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    Ok(vec![ctx.attr("shape")?])
+}
+
+/// `Placeholder`: running one means that nobody fed it.
+fn placeholder(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let (name, dtype) = (node.name().to_string(), node.output_dtype(0)?);
+    let shape: PartialShape = node.attr("shape")?;
+    Ok(KernelBox::from_fn(move |_| {
+        let known = if shape.rank().is_some() { format!(" and shape {shape}") } else { String::new() };
+        Err(Status::invalid_argument(format!(
+            "You must feed a value for placeholder tensor '{name}' with dtype {dtype}{known}"
+        )))
+    }))
+}
+
+fn same_as_inputs(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    Ok((0..ctx.num_outputs()).map(|index| ctx.input(index).clone()).collect())
+}
+
+/// `Identity` and its kin: values pass through untouched.
+fn identity(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let count = node.outputs.len();
+    Ok(KernelBox::from_fn(move |ctx| {
+        for index in 0..count {
+            ctx.forward(index, index);
+        }
+        Ok(())
+    }))
+}

@@ -1,0 +1,20 @@
+//! [`Rendezvous`]: where the sends of a step meet its receives, as kernels see it. The runtime implements it.
+
+use tensorfleet_core::{Result, Tensor};
+
+/// What a send hands to a receive; `None` is a dead tensor.
+pub type Transfer = Option<Tensor>;
+
+/// The continuation of a receive.
+pub type OnReceived = Box<dyn FnOnce(Result<Transfer>) + Send>;
+
+/// A table of key → value or waiting receiver. Keys have TensorFlow's form
+/// `SEND_DEVICE;INCARNATION;RECV_DEVICE;TENSOR_NAME;FRAME:ITERATION`.
+pub trait Rendezvous: Send + Sync {
+    /// Puts a value under a key. Never waits.
+    fn send(&self, key: String, value: Transfer) -> Result<()>;
+
+    /// Takes the value under a key, now or as soon as it is sent. `received` is called exactly once; aborting
+    /// the rendezvous calls it with the reason.
+    fn receive(&self, key: String, received: OnReceived);
+}

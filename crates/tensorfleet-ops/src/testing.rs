@@ -1,0 +1,116 @@
+//! Running one op in a unit test, without a graph or an executor.
+
+use std::sync::Arc;
+
+use tensorfleet_core::attr::IntoAttr;
+use tensorfleet_core::{Endpoint, Node, NodeId, Result, Status, Tensor};
+
+use crate::cancellation::Cancellation;
+use crate::kernel::{AsyncContext, Context, FrameIteration, KernelBox, Outputs, StepContext, Value};
+use crate::node_spec::NodeSpec;
+use crate::rendezvous::{OnReceived, Rendezvous, Transfer};
+use crate::resource::ResourceManager;
+use crate::variable::Variable;
+
+/// An op about to be run: `TestOp::new("Neg").attr("T", DType::Float).input(tensor).run()`.
+pub(crate) struct TestOp {
+    node: Node,
+    inputs: Vec<Option<Value>>,
+    step: Arc<StepContext>,
+}
+
+impl TestOp {
+    pub(crate) fn new(op: &str) -> TestOp {
+        TestOp { node: Node::new("node_under_test", op), inputs: Vec::new(), step: test_step() }
+    }
+
+    /// Runs in the same step, and so with the same resources, as other ops.
+    pub(crate) fn in_step(mut self, step: &Arc<StepContext>) -> TestOp {
+        self.step = step.clone();
+        self
+    }
+
+    pub(crate) fn attr(mut self, name: &str, value: impl IntoAttr) -> TestOp {
+        self.node.attrs.insert(name.to_string(), value.into_attr());
+        self
+    }
+
+    pub(crate) fn input(self, tensor: Tensor) -> TestOp {
+        self.value(Value::Tensor(tensor))
+    }
+
+    pub(crate) fn variable(self, variable: &Arc<Variable>) -> TestOp {
+        self.value(Value::Ref(variable.clone()))
+    }
+
+    fn value(mut self, value: Value) -> TestOp {
+        self.node.inputs.push(Endpoint::new(NodeId::from_index(0), 0));
+        self.inputs.push(Some(value));
+        self
+    }
+
+    /// All outputs, which must be live tensors or references.
+    pub(crate) fn run(self) -> Result<Vec<Tensor>> {
+        let outputs = self.run_values()?;
+        outputs
+            .into_iter()
+            .map(|output| match output {
+                Some(Value::Tensor(tensor)) => Ok(tensor),
+                Some(Value::Ref(variable)) => variable.read(),
+                None => Err(Status::internal("a dead output")),
+            })
+            .collect()
+    }
+
+    /// The only output.
+    pub(crate) fn run_one(self) -> Result<Tensor> {
+        let mut outputs = self.run()?;
+        assert_eq!(outputs.len(), 1);
+        Ok(outputs.remove(0))
+    }
+
+    /// Raw outputs. An asynchronous kernel must finish within the call.
+    pub(crate) fn run_values(mut self) -> Result<Outputs> {
+        let spec = NodeSpec::resolve(&self.node)?;
+        let frame = FrameIteration::default();
+        match spec.kernel()? {
+            KernelBox::Sync(kernel) => {
+                let mut outputs: Outputs = (0..spec.outputs.len()).map(|_| None).collect();
+                let (inputs, step) = (&mut self.inputs[..], &self.step);
+                kernel.compute(&mut Context { step, frame, inputs, outputs: &mut outputs })?;
+                Ok(outputs)
+            }
+            KernelBox::Async(kernel) => {
+                let (sender, receiver) = std::sync::mpsc::channel();
+                let inputs = self.inputs.into_iter().collect();
+                let ctx = AsyncContext { step: self.step.clone(), frame, inputs, is_input_dead: false };
+                kernel.start(ctx, Box::new(move |result| sender.send(result).unwrap()));
+                receiver.try_recv().unwrap_or_else(|_| Err(Status::unavailable("the op is still waiting")))
+            }
+        }
+    }
+}
+
+/// A step of its own, with empty resources.
+pub(crate) fn test_step() -> Arc<StepContext> {
+    Arc::new(StepContext {
+        step_id: 1,
+        device: Arc::from("/job:localhost/replica:0/task:0/device:CPU:0"),
+        resources: Arc::new(ResourceManager::new("localhost")),
+        step_resources: ResourceManager::new("step"),
+        rendezvous: Arc::new(NoRendezvous),
+        cancellation: Arc::new(Cancellation::new()),
+    })
+}
+
+struct NoRendezvous;
+
+impl Rendezvous for NoRendezvous {
+    fn send(&self, _: String, _: Transfer) -> Result<()> {
+        Err(Status::unimplemented("unit tests of ops have no rendezvous"))
+    }
+
+    fn receive(&self, _: String, received: OnReceived) {
+        received(Err(Status::unimplemented("unit tests of ops have no rendezvous")));
+    }
+}
