@@ -27,7 +27,7 @@ pub struct Buffer {
 
 enum Storage {
     Inline(InlineBytes),
-    Block(Block),
+    Block(#[expect(dead_code, reason = "owns the memory")] Block),
     Foreign(Bytes),
 }
 
