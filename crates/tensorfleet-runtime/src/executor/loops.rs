@@ -286,7 +286,7 @@ fn combine(a: u64, b: u64) -> u64 {
 fn hash64(bytes: &[u8]) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     const R: u32 = 47;
-    let mut hash = 0xDECA_FCAF_FE ^ (bytes.len() as u64).wrapping_mul(M);
+    let mut hash = 0xDE_CAFC_AFFE ^ (bytes.len() as u64).wrapping_mul(M);
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
         let mut k = u64::from_le_bytes(*word).wrapping_mul(M);

@@ -303,12 +303,11 @@ impl Step {
         if item.flow == Flow::Merge {
             let winner = iteration.counts.merge_winner(item.position);
             let take = |input: u32| {
-                // SAFETY: this input's arrival made the merge ready; the merge runs once per iteration.
-                if Some(input) == winner {
-                    unsafe { iteration.slots.take(item.first_slot + input) }
-                } else {
-                    None
+                if Some(input) != winner {
+                    return None;
                 }
+                // SAFETY: this input's arrival made the merge ready; the merge runs once per iteration.
+                unsafe { iteration.slots.take(item.first_slot + input) }
             };
             return Ok((0..item.num_inputs).map(take).collect());
         }
