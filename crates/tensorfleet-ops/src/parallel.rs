@@ -29,6 +29,11 @@ fn shard_len(count: usize, centi_ns_per_item: usize) -> Option<usize> {
 /// estimated cost of an item in hundredths of a nanosecond: 10 for copying a float, 100 for a handful of
 /// arithmetic, 1000 for a transcendental function.
 pub fn ranges(count: usize, centi_ns_per_item: usize, work: impl Fn(Range<usize>) + Send + Sync) {
+    run_ranges(count, centi_ns_per_item, &work);
+}
+
+/// The pool's machinery is large; behind a `dyn` it is compiled once instead of for every kernel.
+fn run_ranges(count: usize, centi_ns_per_item: usize, work: &(dyn Fn(Range<usize>) + Send + Sync)) {
     match shard_len(count, centi_ns_per_item) {
         None => work(0..count),
         Some(len) => (0..count.div_ceil(len)).into_par_iter().for_each(|shard| {
@@ -39,19 +44,40 @@ pub fn ranges(count: usize, centi_ns_per_item: usize, work: impl Fn(Range<usize>
 }
 
 /// Runs `work` on pieces of `out`, in parallel if there is enough to do. `work` gets the offset of its piece in
-/// units of `unit` elements and the piece; pieces are multiples of `unit` elements long. The cost is per unit.
+/// units of `unit` elements and the piece; pieces are multiples of `unit` elements long (the last one may be
+/// shorter). The cost is per unit.
 pub fn chunks_mut<T: Send>(
     out: &mut [T],
     unit: usize,
     centi_ns_per_unit: usize,
     work: impl Fn(usize, &mut [T]) + Send + Sync,
 ) {
-    let unit = unit.max(1);
-    match shard_len(out.len() / unit, centi_ns_per_unit) {
-        None => work(0, out),
-        Some(len) => {
-            out.par_chunks_mut(len * unit).enumerate().for_each(|(shard, piece)| work(shard * len, piece));
-        }
+    let (unit, len) = (unit.max(1), out.len());
+    let units = len.div_ceil(unit);
+    if shard_len(units, centi_ns_per_unit).is_none() {
+        return work(0, out);
+    }
+    let start = Start(out.as_mut_ptr());
+    run_ranges(units, centi_ns_per_unit, &move |range: Range<usize>| {
+        let (from, to) = (range.start * unit, (range.end * unit).min(len));
+        // SAFETY: ranges are disjoint and lie in `0..units`, so pieces are disjoint and lie in `out`, which is
+        // borrowed mutably until all of them are done. `T: Send` lets other threads write them.
+        let piece = unsafe { std::slice::from_raw_parts_mut(start.get().add(from), to - from) };
+        work(range.start, piece);
+    });
+}
+
+/// The start of a slice that several threads write different parts of.
+struct Start<T>(*mut T);
+
+// SAFETY: see its only use.
+unsafe impl<T: Send> Send for Start<T> {}
+// SAFETY: see its only use.
+unsafe impl<T: Send> Sync for Start<T> {}
+
+impl<T> Start<T> {
+    fn get(&self) -> *mut T {
+        self.0
     }
 }
 
