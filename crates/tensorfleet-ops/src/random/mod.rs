@@ -2,12 +2,18 @@
 
 pub(crate) mod entropy;
 pub(crate) mod philox;
+pub(crate) mod shuffle;
 pub(crate) mod stream;
 
+mod candidate_samplers;
 mod distributions;
 mod fills;
+mod gamma;
+mod multinomial;
+mod range_samplers;
 
 use crate::op::Op;
 
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] = &[fills::OPS];
+pub(crate) static FAMILIES: &[&[Op]] =
+    &[fills::OPS, shuffle::OPS, multinomial::OPS, gamma::OPS, candidate_samplers::OPS];
