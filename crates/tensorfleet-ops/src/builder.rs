@@ -178,7 +178,13 @@ impl GraphBuilder {
         self.emit(NewNode::new("Const").name(name).attr("dtype", value.dtype()).attr("value", value))
     }
 
+    /// Adds a read of the resource variable behind `handle`.
+    pub fn read_variable(&mut self, handle: Endpoint, dtype: DType) -> Result<Endpoint> {
+        self.emit(NewNode::new("ReadVariableOp").input(handle).attr("dtype", dtype))
+    }
+
     fn add_in(&mut self, mut new: NewNode, flow: Option<FlowId>) -> Result<NodeId> {
+        self.scopes.check()?;
         let entry = catalogue::find(&new.op).ok_or_else(|| {
             Status::not_found(format!("Op type not registered '{}' in Tensorfleet", new.op))
         })?;
@@ -223,6 +229,7 @@ impl GraphBuilder {
         let endpoints = inputs.into_iter().map(|input| match input {
             Bound::Edge(endpoint) => Ok(endpoint),
             Bound::Constant(argument, value) => self.constant(&argument, value),
+            Bound::Read(handle, dtype) => self.read_variable(handle, dtype),
         });
         let endpoints = endpoints.collect();
         self.scopes.truncate(depth);
@@ -276,13 +283,24 @@ impl GraphBuilder {
         groups
     }
 
+    /// The declared shape of the variable that `node` reads through its handle. The handle itself is a scalar, so
+    /// the shape rule cannot know.
+    fn variable_shape(&self, node: &Node) -> Option<PartialShape> {
+        let handle = node.inputs.first().filter(|_| &*node.op == "ReadVariableOp")?;
+        let variable = self.graph.nodes().get(handle.node.index())?;
+        PartialShape::from_attr(variable.attrs.get("shape").filter(|_| &*variable.op == "VarHandleOp")?).ok()
+    }
+
     /// Checks the finished node and appends it.
     fn insert(&mut self, node: Node, flow: Option<FlowId>) -> Result<NodeId> {
         let spec = NodeSpec::resolve(&node)?;
         let inputs: Vec<InputShape> =
             node.inputs.iter().map(|&input| Ok(self.facts(input)?.as_input())).collect::<Result<_>>()?;
-        let facts = facts::infer(&spec, &inputs)
+        let mut facts = facts::infer(&spec, &inputs)
             .map_err(|status| status.at_node(&node.name, &node.op, &node.device))?;
+        if let (Some(shape), [fact]) = (self.variable_shape(&node), &mut facts[..]) {
+            fact.shape = shape;
+        }
         let id = self.graph.add(node)?;
         self.facts.push(facts);
         self.flows.push(flow);
@@ -342,6 +360,11 @@ impl GraphBuilder {
     /// Forgets control dependencies, branches and loops around.
     pub fn enter_outside(&mut self) {
         self.scopes.push(Frame::Outside);
+    }
+
+    /// Makes every new node fail, because the scope it is meant for is not valid.
+    pub fn enter_invalid(&mut self, reason: Status) {
+        self.scopes.push(Frame::Invalid(reason));
     }
 
     /// Places new nodes where `node` is.

@@ -15,6 +15,8 @@ pub(super) enum Bound {
     Edge(Endpoint),
     /// A constant to be added under this name.
     Constant(String, Tensor),
+    /// A read of a resource variable to be added.
+    Read(Endpoint, DType),
 }
 
 /// The result of binding: data inputs in order, and the ones that take references.
@@ -54,6 +56,7 @@ pub(super) fn bind(
                     Some(edge.dtype)
                 }
                 Input::Tensor(tensor) => Some(tensor.dtype()),
+                Input::Read(_, dtype) => Some(*dtype),
                 Input::Literal(_) | Input::List(_) => None,
             });
         }
@@ -67,6 +70,7 @@ pub(super) fn bind(
             let name = if arg.is_several() { format!("{}_{index}", arg.name) } else { arg.name.clone() };
             bound.push(match input {
                 Input::Edge(endpoint) => Bound::Edge(endpoint),
+                Input::Read(handle, dtype) => Bound::Read(handle, dtype),
                 Input::Tensor(tensor) => Bound::Constant(name, tensor),
                 Input::Literal(tensor) => {
                     let tensor = binder.adapt(arg, index, tensor);

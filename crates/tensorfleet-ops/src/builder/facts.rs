@@ -227,7 +227,13 @@ fn run_kernel(spec: &NodeSpec<'_>, inputs: &[InputShape], facts: &mut [OutputFac
         inputs.iter().map(|input| input.value.clone().map(Value::Tensor)).collect();
     let mut outputs: Outputs = facts.iter().map(|_| None).collect();
     let frame = FrameIteration::default();
-    let mut context = Context { step: &BUILD_STEP, frame, inputs: &mut values, outputs: &mut outputs };
+    let mut context = Context {
+        step: &BUILD_STEP,
+        frame,
+        inputs: &mut values,
+        outputs: &mut outputs,
+        is_input_dead: false,
+    };
     if kernel.compute(&mut context).is_err() {
         return;
     }

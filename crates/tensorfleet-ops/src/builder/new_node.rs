@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tensorfleet_core::attr::IntoAttr;
-use tensorfleet_core::{Endpoint, NodeId, Tensor};
+use tensorfleet_core::{DType, Endpoint, NodeId, Tensor};
 use tensorfleet_proto::tensorflow::AttrValue;
 
 /// What an input argument of a new node is.
@@ -16,6 +16,8 @@ pub enum Input {
     /// A constant written in a program: takes the dtype its place asks for, where that loses nothing but
     /// floating-point precision.
     Literal(Tensor),
+    /// The value of a resource variable of this dtype, read for this node.
+    Read(Endpoint, DType),
     /// The edges of an argument that has several (`values: N * T`).
     List(Vec<Input>),
 }
@@ -66,6 +68,11 @@ impl NewNode {
             colocate_with: Vec::new(),
             capture: true,
         }
+    }
+
+    /// The op.
+    pub fn op_type(&self) -> &str {
+        &self.op
     }
 
     /// Names the node. The name gets the prefix of the name scope and a suffix if it is taken; a name that ends

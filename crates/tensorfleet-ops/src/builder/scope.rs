@@ -97,6 +97,8 @@ pub(super) enum Frame {
     /// Hides the control inputs and the branches and loops around it.
     Outside,
     Colocate(NodeId),
+    /// The scope could not be entered; every node built inside fails with the reason.
+    Invalid(Status),
     /// Inside a branch or loop. Hides the control inputs around it: the branch's pivot and the loop's entries
     /// have them already.
     Flow(FlowId),
@@ -130,6 +132,15 @@ impl Scopes {
     /// Whether nothing is entered.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Fails if a scope around could not be entered.
+    pub(super) fn check(&self) -> Result<()> {
+        let invalid = self.0.iter().find_map(|frame| match frame {
+            Frame::Invalid(status) => Some(status.clone()),
+            _ => None,
+        });
+        invalid.map_or(Ok(()), Err)
     }
 
     /// `name` with the current prefix.
