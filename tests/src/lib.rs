@@ -9,6 +9,7 @@ pub mod backend;
 pub mod case;
 pub mod check;
 pub mod checkpoint;
+pub mod direct;
 pub mod graph_builder;
 pub mod packed;
 pub mod records;
