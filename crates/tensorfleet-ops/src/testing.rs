@@ -77,7 +77,13 @@ impl TestOp {
             KernelBox::Sync(kernel) => {
                 let mut outputs: Outputs = (0..spec.outputs.len()).map(|_| None).collect();
                 let (inputs, step) = (&mut self.inputs[..], &self.step);
-                kernel.compute(&mut Context { step, frame, inputs, outputs: &mut outputs })?;
+                kernel.compute(&mut Context {
+                    step,
+                    frame,
+                    inputs,
+                    outputs: &mut outputs,
+                    is_input_dead: false,
+                })?;
                 Ok(outputs)
             }
             KernelBox::Async(kernel) => {
