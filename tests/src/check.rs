@@ -174,13 +174,14 @@ pub fn check_error(got: &Status, want: &ExpectedError) -> Verdict {
     if want.codes.contains(&got.code()) && message.contains(&want.contains) {
         return Ok(());
     }
+    Err(format!("error is {}: {message}; expected {}", got.code().proto_name(), expected_error(want)))
+}
+
+/// An expected error in words: its codes, and the fragment if there is one.
+pub fn expected_error(want: &ExpectedError) -> String {
     let codes: Vec<&str> = want.codes.iter().map(|code| code.proto_name()).collect();
-    Err(format!(
-        "error is {}: {message}; expected {} with '{}'",
-        got.code().proto_name(),
-        codes.join(" or "),
-        want.contains
-    ))
+    let fragment = if want.contains.is_empty() { String::new() } else { format!(" with '{}'", want.contains) };
+    format!("{}{fragment}", codes.join(" or "))
 }
 
 #[cfg(test)]

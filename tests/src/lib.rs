@@ -11,6 +11,7 @@ pub mod check;
 pub mod checkpoint;
 pub mod direct;
 pub mod graph_builder;
+pub mod mutation;
 pub mod packed;
 pub mod records;
 pub mod runner;
