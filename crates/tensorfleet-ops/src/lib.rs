@@ -18,6 +18,7 @@ pub mod rendezvous;
 pub mod resource;
 pub mod shape_context;
 pub mod signature;
+pub mod simd;
 pub mod variable;
 
 mod array;

@@ -2,5 +2,7 @@
 
 use crate::op::Op;
 
+pub(crate) mod vector_math;
+
 /// The tables of this group.
 pub(crate) static FAMILIES: &[&[Op]] = &[];

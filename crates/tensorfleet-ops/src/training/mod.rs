@@ -1,6 +1,11 @@
 //! Updates of variables by optimizers, dense and sparse.
 
+mod field;
+mod optimizers;
+mod slots;
+mod update;
+
 use crate::op::Op;
 
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] = &[];
+pub(crate) static FAMILIES: &[&[Op]] = &[optimizers::OPS];
