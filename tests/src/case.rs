@@ -445,15 +445,23 @@ mod tests {
         .unwrap();
         assert!(case.config.allow_soft_placement);
         assert_eq!(case.fixtures.keys().collect::<Vec<_>>(), ["extra.txt"]);
-        let [Step::Run(first), Step::Join(_), Step::Sleep(_), Step::CloseSession(_), Step::Reset(_), rest @ ..] =
-            &case.steps[..]
+        let [
+            Step::Run(first),
+            Step::Join(_),
+            Step::Sleep(_),
+            Step::CloseSession(_),
+            Step::Reset(_),
+            rest @ ..,
+        ] = &case.steps[..]
         else {
             panic!("{:?}", case.steps)
         };
         assert!(matches!(&first.background, Some(background) if !background.must_block));
         let Expect::Error(error) = &first.expect else { panic!("{first:?}") };
         assert_eq!(error.codes, [Code::DeadlineExceeded, Code::Cancelled]);
-        let [Step::Extend(extend), Step::ReadCheckpoint(_), Step::Run(last)] = rest else { panic!("{rest:?}") };
+        let [Step::Extend(extend), Step::ReadCheckpoint(_), Step::Run(last)] = rest else {
+            panic!("{rest:?}")
+        };
         assert_eq!((&*extend.session, extend.version), ("s0", Some(3)));
         let Expect::Values(values) = &last.expect else { panic!("{last:?}") };
         assert_eq!((values.tolerance_factor, values.differs_from), (4.0, Some(0)));

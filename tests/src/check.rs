@@ -73,7 +73,12 @@ fn numbers(tensor: &Tensor) -> Option<Vec<Complex<f64>>> {
     }
     match tensor.dtype() {
         DType::Complex64 => Some(
-            tensor.as_slice::<Complex<f32>>().ok()?.iter().map(|v| Complex::new(v.re.into(), v.im.into())).collect(),
+            tensor
+                .as_slice::<Complex<f32>>()
+                .ok()?
+                .iter()
+                .map(|v| Complex::new(v.re.into(), v.im.into()))
+                .collect(),
         ),
         DType::Complex128 => Some(tensor.as_slice::<Complex<f64>>().ok()?.to_vec()),
         _ => None,
@@ -123,7 +128,9 @@ pub fn check_properties(got: &Tensor, check: &PropertyCheck) -> Verdict {
         check_permutation(got, values)?;
     }
     let Some(values) = reals(got) else { return Ok(()) };
-    let outside = |value: &&f64| !(check.min.is_none_or(|min| **value >= min) && check.max.is_none_or(|max| **value <= max));
+    let outside = |value: &&f64| {
+        !(check.min.is_none_or(|min| **value >= min) && check.max.is_none_or(|max| **value <= max))
+    };
     if let Some(value) = values.iter().find(outside) {
         return Err(format!("value {value} lies outside [{:?}, {:?}]", check.min, check.max));
     }
@@ -153,7 +160,9 @@ fn check_between(what: &str, value: f64, bounds: Option<[f64; 2]>) -> Verdict {
 
 fn check_permutation(got: &Tensor, want: &[serde_json::Value]) -> Verdict {
     let mut got_values: Vec<String> = match (got.as_strings(), reals(got)) {
-        (Ok(strings), _) => strings.iter().map(|string| String::from_utf8_lossy(string).into_owned()).collect(),
+        (Ok(strings), _) => {
+            strings.iter().map(|string| String::from_utf8_lossy(string).into_owned()).collect()
+        }
         (_, Some(numbers)) => numbers.iter().map(f64::to_string).collect(),
         _ => return Err(format!("a {} tensor has no values that could be put in order", got.dtype())),
     };
@@ -165,7 +174,11 @@ fn check_permutation(got: &Tensor, want: &[serde_json::Value]) -> Verdict {
     let mut want_values: Vec<String> = want.iter().map(text).collect();
     got_values.sort();
     want_values.sort();
-    if got_values == want_values { Ok(()) } else { Err(format!("values{got} are no permutation of {want:?}")) }
+    if got_values == want_values {
+        Ok(())
+    } else {
+        Err(format!("values{got} are no permutation of {want:?}"))
+    }
 }
 
 /// Checks that a failed step failed as TensorFlow's did.
@@ -180,7 +193,8 @@ pub fn check_error(got: &Status, want: &ExpectedError) -> Verdict {
 /// An expected error in words: its codes, and the fragment if there is one.
 pub fn expected_error(want: &ExpectedError) -> String {
     let codes: Vec<&str> = want.codes.iter().map(|code| code.proto_name()).collect();
-    let fragment = if want.contains.is_empty() { String::new() } else { format!(" with '{}'", want.contains) };
+    let fragment =
+        if want.contains.is_empty() { String::new() } else { format!(" with '{}'", want.contains) };
     format!("{}{fragment}", codes.join(" or "))
 }
 
@@ -232,7 +246,11 @@ mod tests {
         let close = within(1.0, 10.0);
         let want = Tensor::vector(&[1i32, 2]).unwrap();
         assert!(compare(&Tensor::vector(&[1i64, 2]).unwrap(), &want, close).unwrap_err().contains("dtype"));
-        assert!(compare(&Tensor::from_slice(&[1i32, 2], &[2, 1]).unwrap(), &want, close).unwrap_err().contains("shape"));
+        assert!(
+            compare(&Tensor::from_slice(&[1i32, 2], &[2, 1]).unwrap(), &want, close)
+                .unwrap_err()
+                .contains("shape")
+        );
         assert!(compare(&Tensor::vector(&[1i32, 3]).unwrap(), &want, close).is_err());
         assert!(compare(&"a".into(), &"b".into(), close).unwrap_err().contains("expected"));
         assert_eq!(compare(&"a".into(), &"a".into(), close), Ok(()));
@@ -280,7 +298,8 @@ mod tests {
 
     #[test]
     fn an_error_needs_an_accepted_code_and_the_fragment() {
-        let want = ExpectedError { codes: vec![Code::NotFound, Code::InvalidArgument], contains: "gone".into() };
+        let want =
+            ExpectedError { codes: vec![Code::NotFound, Code::InvalidArgument], contains: "gone".into() };
         assert_eq!(check_error(&Status::not_found("it is gone"), &want), Ok(()));
         assert_eq!(check_error(&Status::invalid_argument("x").at_node("gone", "Op", ""), &want), Ok(()));
         assert!(check_error(&Status::not_found("it is lost"), &want).is_err());

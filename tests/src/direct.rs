@@ -63,7 +63,7 @@ impl Session for LocalSession {
             request.feeds.iter().map(|(name, value)| (&**name, value.clone())).collect();
         let fetches: Vec<&str> = request.fetches.iter().map(String::as_str).collect();
         let targets: Vec<&str> = request.targets.iter().map(String::as_str).collect();
-        let options = RunOptions { timeout: request.timeout, ..RunOptions::default() };
+        let options = RunOptions { timeout: request.timeout };
         self.0.run(&feeds, &fetches, &targets, &options)
     }
 

@@ -36,8 +36,22 @@ impl Choices {
 
     /// An integer that kernels find hard: small, negative, or at a border.
     pub fn awkward_int(&mut self) -> i64 {
-        const AWKWARD: &[i64] =
-            &[0, 1, -1, 2, 3, 7, -2, 255, i32::MAX as i64, i32::MIN as i64, i64::MAX, i64::MIN, 1 << 40, -(1 << 40)];
+        const AWKWARD: &[i64] = &[
+            0,
+            1,
+            -1,
+            2,
+            3,
+            7,
+            -2,
+            255,
+            i32::MAX as i64,
+            i32::MIN as i64,
+            i64::MAX,
+            i64::MIN,
+            1 << 40,
+            -(1 << 40),
+        ];
         *self.one_of(AWKWARD)
     }
 }
@@ -77,7 +91,10 @@ pub fn damage_graph(graph: &mut GraphDef, ops: &[&str], choices: &mut Choices) {
                 let key = node.attr.keys().nth(choices.below(node.attr.len())).cloned();
                 key.map(|key| node.attr.remove(&key));
             }
-            3 => node.device = choices.one_of(&["/gpu:0", "/job:x", "/task:", "/device:CPU:0", "/"]).to_string(),
+            3 => {
+                node.device =
+                    choices.one_of(&["/gpu:0", "/job:x", "/task:", "/device:CPU:0", "/"]).to_string()
+            }
             _ => {
                 let position = choices.below(node.attr.len());
                 if let Some(value) = node.attr.values_mut().nth(position) {
@@ -122,7 +139,9 @@ fn damage_attr(attr: &mut AttrValue, choices: &mut Choices) {
             match choices.below(3) {
                 0 => tensor.dtype = choices.below(25) as i32,
                 1 => shape.dim.push(dim(choices.awkward_int())),
-                _ if shape.dim.is_empty() => tensor.tensor_content = Bytes::from(damage_bytes(&tensor.tensor_content, choices)),
+                _ if shape.dim.is_empty() => {
+                    tensor.tensor_content = Bytes::from(damage_bytes(&tensor.tensor_content, choices))
+                }
                 _ => {
                     let position = choices.below(shape.dim.len());
                     shape.dim[position] = dim(choices.awkward_int());
@@ -173,7 +192,8 @@ mod tests {
     fn the_same_seed_does_the_same_damage() {
         let damaged = |seed| {
             let mut choices = Choices::new(seed);
-            let mut graph = GraphBuilder::new().constant("a", 1i32).typed("b", "Neg", &["a"], DType::Int32).build();
+            let mut graph =
+                GraphBuilder::new().constant("a", 1i32).typed("b", "Neg", &["a"], DType::Int32).build();
             damage_graph(&mut graph, &["Add", "Sub"], &mut choices);
             (graph, damage_bytes(b"some bytes", &mut choices))
         };

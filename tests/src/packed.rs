@@ -57,7 +57,8 @@ pub fn inventory() -> Result<serde_json::Value> {
 pub fn pack(source: &Path, destination: &Path) -> io::Result<()> {
     pack_directory(&source.join("vectors"), &destination.join(VECTORS))?;
     pack_directory(&source.join("graphs"), &destination.join(GRAPHS))?;
-    let inventory: serde_json::Value = serde_json::from_slice(&std::fs::read(source.join("inventory.json"))?)?;
+    let inventory: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(source.join("inventory.json"))?)?;
     let mut encoder = encoder(&destination.join(INVENTORY))?;
     serde_json::to_writer(&mut encoder, &inventory)?;
     encoder.finish()?.sync_all()

@@ -50,7 +50,8 @@ mod tests {
     use tensorfleet_core::Code;
 
     fn encoded(name: &str, value: Tensor) -> Vec<u8> {
-        NamedTensorProto { name: name.into(), tensor: Some(value.to_proto()) }.encode_length_delimited_to_vec()
+        NamedTensorProto { name: name.into(), tensor: Some(value.to_proto()) }
+            .encode_length_delimited_to_vec()
     }
 
     #[test]

@@ -252,11 +252,16 @@ impl<'a> CaseRun<'a> {
     }
 
     fn join(&mut self, tag: &str) -> Verdict {
-        let Some(started) = self.background.remove(tag) else { return Err(format!("nothing to join as '{tag}'")) };
-        let Step::Run(step) = &self.case.steps[started.step] else { return Err("joined step is no run".into()) };
+        let Some(started) = self.background.remove(tag) else {
+            return Err(format!("nothing to join as '{tag}'"));
+        };
+        let Step::Run(step) = &self.case.steps[started.step] else {
+            return Err("joined step is no run".into());
+        };
         let answer = started.answer.or_else(|| started.pending.recv().ok());
         let answer = answer.ok_or("the background thread ended without a word")?;
-        self.judge(started.step, step, answer).map_err(|wrong| format!("'{tag}' of step {}: {wrong}", started.step))
+        self.judge(started.step, step, answer)
+            .map_err(|wrong| format!("'{tag}' of step {}: {wrong}", started.step))
     }
 
     fn judge(&mut self, index: usize, step: &RunStep, answer: Answer) -> Verdict {
@@ -269,11 +274,19 @@ impl<'a> CaseRun<'a> {
             (Answer::Values(values), Expect::Error(want)) => {
                 Err(format!("it succeeded with {values:?}; expected {}", expected_error(want)))
             }
-            (Answer::Values(values), Expect::Values(want)) => self.judge_values(index, &step.fetches, values, want),
+            (Answer::Values(values), Expect::Values(want)) => {
+                self.judge_values(index, &step.fetches, values, want)
+            }
         }
     }
 
-    fn judge_values(&mut self, index: usize, names: &[String], got: Vec<Tensor>, want: &ExpectedValues) -> Verdict {
+    fn judge_values(
+        &mut self,
+        index: usize,
+        names: &[String],
+        got: Vec<Tensor>,
+        want: &ExpectedValues,
+    ) -> Verdict {
         if got.len() != names.len() {
             return Err(format!("{} values came back for {} fetches", got.len(), names.len()));
         }

@@ -86,7 +86,8 @@ fn run_steps(steps: &str) -> Outcome {
     let head = r#""name": "f/c", "family": "f", "tier": 1, "doc": null, "variables": "ref", "mode": "session",
         "cluster": null, "config": null, "ops": [], "tolerance": {"DT_FLOAT": {"rtol": 0.1, "atol": 0.0}}"#;
     let record = |value: Tensor| {
-        NamedTensorProto { name: "x:0".into(), tensor: Some(value.to_proto()) }.encode_length_delimited_to_vec()
+        NamedTensorProto { name: "x:0".into(), tensor: Some(value.to_proto()) }
+            .encode_length_delimited_to_vec()
     };
     let path = || Tensor::from("${CASE}/f");
     let mut files = CaseFiles::new();
@@ -117,7 +118,11 @@ fn fails(steps: &str, at: usize, fragment: &str) {
 fn values_and_errors_are_judged_and_the_first_wrong_step_is_named() {
     passes(r#"{"fetches": ["one:0"], "expected": [0]}"#);
     passes(r#"{"fetches": ["nope:0"], "error": {"code": 5, "contains": "nope"}}"#);
-    fails(r#"{"fetches": ["one:0"], "expected": [0]}, {"fetches": ["resets:0"], "expected": [0]}"#, 1, "expected 1.0");
+    fails(
+        r#"{"fetches": ["one:0"], "expected": [0]}, {"fetches": ["resets:0"], "expected": [0]}"#,
+        1,
+        "expected 1.0",
+    );
     fails(r#"{"fetches": ["nope:0"], "expected": [0]}"#, 0, "NOT_FOUND");
     fails(r#"{"fetches": ["one:0"], "error": {"code": 5}}"#, 0, "expected NOT_FOUND");
     fails(r#"{"fetches": ["nope:0"], "error": {"code": 3}}"#, 0, "expected INVALID_ARGUMENT");
@@ -130,8 +135,14 @@ fn a_background_step_must_block_until_something_lets_it_go() {
     let open = r#"{"fetches": ["open:0"], "expected": [0], "session": "other"}"#;
     passes(&format!(r#"{waiting}, {open}, {{"join": "w"}}"#));
     fails(r#"{"fetches": ["one:0"], "expected": [0], "background": "w"}"#, 0, "should be waiting");
-    passes(r#"{"fetches": ["one:0"], "expected": [0], "background": "w", "must_block": false}, {"join": "w"}"#);
-    fails(r#"{"fetches": ["resets:0"], "expected": [0], "background": "w", "must_block": false}, {"join": "w"}"#, 1, "step 0");
+    passes(
+        r#"{"fetches": ["one:0"], "expected": [0], "background": "w", "must_block": false}, {"join": "w"}"#,
+    );
+    fails(
+        r#"{"fetches": ["resets:0"], "expected": [0], "background": "w", "must_block": false}, {"join": "w"}"#,
+        1,
+        "step 0",
+    );
     fails(&format!(r#"{waiting}, {{"join": "w"}}"#), 1, "hangs");
 }
 
@@ -144,10 +155,14 @@ fn a_hanging_or_panicking_step_fails_its_case_alone() {
 
 #[test]
 fn sessions_are_closed_reset_and_extended() {
-    passes(r#"{"fetches": ["one:0"], "expected": [0]}, {"reset": []}, {"fetches": ["resets:0"], "expected": [0]}"#);
+    passes(
+        r#"{"fetches": ["one:0"], "expected": [0]}, {"reset": []}, {"fetches": ["resets:0"], "expected": [0]}"#,
+    );
     passes(r#"{"fetches": [], "expected": [], "session": "a"}, {"close_session": "a"}, {"sleep_ms": 1}"#);
     fails(r#"{"close_session": "a"}"#, 0, "no session 'a'");
-    passes(r#"{"extend": "extra.pb"}, {"extend": "extra.pb", "version": 0, "error": {"code": 10, "contains": "version"}}"#);
+    passes(
+        r#"{"extend": "extra.pb"}, {"extend": "extra.pb", "version": 0, "error": {"code": 10, "contains": "version"}}"#,
+    );
     fails(r#"{"extend": "gone.pb"}"#, 0, "gone.pb");
 }
 

@@ -79,7 +79,11 @@ pub struct Report {
 /// Runs cases on a few threads and tells `progress` about each one that ends.
 ///
 /// Many cases mostly wait for a step to block, so there are a few more threads than processors.
-pub fn run_all(backend: Arc<dyn Backend>, cases: Vec<Arc<Case>>, mut progress: impl FnMut(&CaseResult)) -> Report {
+pub fn run_all(
+    backend: Arc<dyn Backend>,
+    cases: Vec<Arc<Case>>,
+    mut progress: impl FnMut(&CaseResult),
+) -> Report {
     let threads = thread::available_parallelism().map_or(2, usize::from) + 2;
     let next = AtomicUsize::new(0);
     let (sender, received) = channel();
@@ -180,7 +184,8 @@ impl Report {
         for result in &self.results {
             rows.entry((&result.case.family, result.case.tier)).or_default().add(&result.outcome);
         }
-        let mut text = format!("{:<22}{:>5}{:>8}{:>8}{:>9}\n", "family", "tier", "passed", "failed", "skipped");
+        let mut text =
+            format!("{:<22}{:>5}{:>8}{:>8}{:>9}\n", "family", "tier", "passed", "failed", "skipped");
         for ((family, tier), counts) in rows {
             let Counts { passed, failed, skipped } = counts;
             let _ = writeln!(text, "{family:<22}{tier:>5}{passed:>8}{failed:>8}{skipped:>9}");

@@ -52,7 +52,11 @@ fn compare_value(got: &SummaryValue, want: &SummaryValue) -> Verdict {
         }
         (Some(Value::Tensor(got)), Some(Value::Tensor(want))) => {
             let decode = |proto| Tensor::from_proto(proto).map_err(|status| status.message());
-            compare(&decode(got)?, &decode(want)?, Closeness { tolerance: Some(NUMBERS), atol_times_max: false })
+            compare(
+                &decode(got)?,
+                &decode(want)?,
+                Closeness { tolerance: Some(NUMBERS), atol_times_max: false },
+            )
         }
         (got, want) => same("value", got, want),
     }
@@ -82,7 +86,8 @@ mod tests {
     use super::*;
 
     fn scalar(tag: &str, value: f32) -> Tensor {
-        let value = SummaryValue { tag: tag.into(), value: Some(Value::SimpleValue(value)), ..Default::default() };
+        let value =
+            SummaryValue { tag: tag.into(), value: Some(Value::SimpleValue(value)), ..Default::default() };
         Tensor::string(Summary { value: vec![value] }.encode_to_vec())
     }
 

@@ -1,6 +1,8 @@
 //! What people get wrong, and what they are told: TensorFlow's error code, the node and op by name, and a session
 //! that goes on working.
 
+#![allow(clippy::unwrap_used)]
+
 use tensorfleet_core::{Code, DType, PartialShape, Result, Status, Tensor};
 use tensorfleet_runtime::{DirectSession, RunOptions, SessionOptions, Task};
 use tensorfleet_tests::graph_builder::GraphBuilder;
@@ -60,7 +62,11 @@ fn a_missing_attribute_is_named() {
 #[test]
 fn an_attribute_of_the_wrong_kind_or_value_is_named() {
     let x = || graph().constant("x", 1.0f32);
-    check(x().node("bad", "Neg", &["x"], &[("T", 3i64.into())]), Code::InvalidArgument, &["'T'", "bad", "Neg"]);
+    check(
+        x().node("bad", "Neg", &["x"], &[("T", 3i64.into())]),
+        Code::InvalidArgument,
+        &["'T'", "bad", "Neg"],
+    );
     check(x().typed("bad", "Neg", &["x"], DType::String), Code::InvalidArgument, &["'T'", "bad", "Neg"]);
 }
 
@@ -135,9 +141,15 @@ fn dividing_integers_by_zero_is_refused() {
 #[test]
 fn an_index_out_of_range_is_shown_with_the_range() {
     for (index, shown) in [(7, "indices[1] = 7 is not in [0, 3)"), (-1, "indices[1] = -1 is not in [0, 3)")] {
-        let graph = graph().constant("params", ints(&[1, 2, 3])).constant("at", ints(&[0, index])).constant("axis", 0i32);
-        let attrs =
-            [("Tparams", DType::Int32.into()), ("Tindices", DType::Int32.into()), ("Taxis", DType::Int32.into())];
+        let graph = graph()
+            .constant("params", ints(&[1, 2, 3]))
+            .constant("at", ints(&[0, index]))
+            .constant("axis", 0i32);
+        let attrs = [
+            ("Tparams", DType::Int32.into()),
+            ("Tindices", DType::Int32.into()),
+            ("Taxis", DType::Int32.into()),
+        ];
         let graph = graph.node("bad", "GatherV2", &["params", "at", "axis"], &attrs);
         check(graph, Code::InvalidArgument, &[shown, "bad", "GatherV2"]);
     }

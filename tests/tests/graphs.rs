@@ -1,5 +1,7 @@
 //! Graphs that TensorFlow wrote survive import and export: the same bytes, up to the order of nodes and inputs.
 
+#![allow(clippy::unwrap_used)]
+
 use tensorfleet_core::Graph;
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::GraphDef;
@@ -17,7 +19,8 @@ fn canonical(mut graph: GraphDef) -> GraphDef {
                 *input = bare.to_string();
             }
         }
-        let first_control = node.input.iter().position(|input| input.starts_with('^')).unwrap_or(node.input.len());
+        let first_control =
+            node.input.iter().position(|input| input.starts_with('^')).unwrap_or(node.input.len());
         node.input[first_control..].sort();
     }
     graph

@@ -5,6 +5,8 @@
 //! and into planning and kernels. A failure names its seed; `TENSORFLEET_HOSTILE_SEED=N` runs that one alone, and
 //! `TENSORFLEET_HOSTILE_CASES=N` asks for more than the few that every test run can afford.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{LazyLock, Once};
@@ -30,9 +32,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// How many damaged cases an ordinary test run tries.
 const DEFAULT_CASES: u64 = 1500;
 
-static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
-    packed::cases().unwrap().into_iter().filter(|case| case.cluster.is_none()).collect()
-});
+static CASES: LazyLock<Vec<Case>> =
+    LazyLock::new(|| packed::cases().unwrap().into_iter().filter(|case| case.cluster.is_none()).collect());
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// Bounds memory, counts panics (also those somebody catches), and keeps stray files out of the source tree.
@@ -40,7 +41,7 @@ fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         memory::set_limit_bytes(MEMORY_LIMIT_BYTES);
-        std::env::set_current_dir(tempfile::tempdir().unwrap().keep()).unwrap();
+        std::env::set_current_dir(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             PANICS.fetch_add(1, SeqCst);
@@ -69,14 +70,15 @@ fn run_damaged(graph: GraphDef, case: &Case, mut choices: Choices) {
     if session.extend(graph).is_err() {
         return;
     }
-    let options = RunOptions { timeout: Some(STEP_TIMEOUT), ..RunOptions::default() };
+    let options = RunOptions { timeout: Some(STEP_TIMEOUT) };
     for step in case.steps.iter().take(6) {
         let Step::Run(step) = step else { continue };
         let mut feeds: Vec<(&str, Tensor)> = Vec::new();
         for &index in &step.feeds {
             let record = &case.feeds[index];
             let is_damaged = choices.below(4) == 0;
-            let value = if is_damaged { damaged_feed(&record.value, &mut choices) } else { record.value.clone() };
+            let value =
+                if is_damaged { damaged_feed(&record.value, &mut choices) } else { record.value.clone() };
             feeds.push((&record.name, value));
         }
         let names = |names: &'_ [String]| names.to_vec();

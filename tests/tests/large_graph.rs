@@ -3,6 +3,8 @@
 //! The work is done on a thread with a small stack, which any recursion over the graph would overflow. Times are
 //! printed (`--nocapture`), not asserted: they depend on the machine.
 
+#![allow(clippy::unwrap_used)]
+
 use std::thread;
 use std::time::Instant;
 
@@ -54,7 +56,8 @@ fn a_chain_of_control_edges_is_followed_to_its_end() {
         let previous = format!("^c{}", index - 1);
         builder = builder.node(&format!("c{index}"), "NoOp", &[&previous], &[]);
     }
-    let graph = builder.constant("value", 7i32).typed("end", "Identity", &["value", "^c99999"], DType::Int32).build();
+    let graph =
+        builder.constant("value", 7i32).typed("end", "Identity", &["value", "^c99999"], DType::Int32).build();
     assert_eq!(run_on_a_small_stack("control chain", graph, "end:0"), Tensor::scalar(7i32));
 }
 

@@ -1,5 +1,7 @@
 //! Every packed conformance case, run once on sessions in this process; the tests below judge the results.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
@@ -52,7 +54,8 @@ fn tier_two_cases_fail_exactly_as_recorded() {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let recorded: BTreeSet<&str> = lines.collect();
 
-    let report = results(|result| result.case.tier == 2 && !COMPLETE_FAMILIES.contains(&&*result.case.family));
+    let report =
+        results(|result| result.case.tier == 2 && !COMPLETE_FAMILIES.contains(&&*result.case.family));
     println!("{}{}{}\n{}", report.table(), report.skips(), report.failures(), report.counts());
     let failed: BTreeSet<&str> = report.failed_names().into_iter().collect();
     let begun: Vec<_> = failed.difference(&recorded).collect();

@@ -41,7 +41,10 @@ pub(crate) fn run(mut arguments: Arguments) -> Outcome {
     arguments.finish()?;
     let rows = collect()?;
     let shown = rows.iter().filter(|(_, row)| tier.is_none_or(|tier| row.tier == tier));
-    println!("{:<36}{:>6}{:>11}{:>7}{:>8}{:>10}{:>10}", "op", "tier", "signature", "shape", "kernel", "gradient", "vectors");
+    println!(
+        "{:<36}{:>6}{:>11}{:>7}{:>8}{:>10}{:>10}",
+        "op", "tier", "signature", "shape", "kernel", "gradient", "vectors"
+    );
     for (name, row) in shown.filter(|(_, row)| !only_missing || !row.is_complete()) {
         println!(
             "{name:<36}{:>6}{:>11}{:>7}{:>8}{:>10}{:>10}",

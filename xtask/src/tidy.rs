@@ -17,7 +17,8 @@ const TEXT: &[&str] = &["md", "proto", "py", "rs", "sh", "toml", "txt", "yml"];
 
 /// Written in pieces, so that this file passes its own check.
 const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
-const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/tmp/", "wt")];
+const MACHINE_PATHS: &[&str] =
+    &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/tmp/", "wt")];
 
 /// The command.
 pub(crate) fn run(root: &Path) -> Outcome {
@@ -119,7 +120,10 @@ mod tests {
             (format!("//! X.\n{}", "\n".repeat(MAX_LINES)), "801 lines"),
         ] {
             let findings = check_text("a.rs", &text);
-            assert!(findings.len() == 1 && findings[0].contains(fragment), "{findings:?} should have {fragment}");
+            assert!(
+                findings.len() == 1 && findings[0].contains(fragment),
+                "{findings:?} should have {fragment}"
+            );
         }
     }
 }

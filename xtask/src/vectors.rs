@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use tensorfleet_tests::case::Case;
 use tensorfleet_tests::direct::Direct;
+use tensorfleet_tests::packed;
 use tensorfleet_tests::runner::Outcome as CaseOutcome;
 use tensorfleet_tests::suite::{CaseResult, Filter, load_directory, run_all, shortened};
-use tensorfleet_tests::packed;
 
 use crate::Outcome;
 use crate::arguments::Arguments;
@@ -35,7 +35,8 @@ pub(crate) fn run(mut arguments: Arguments) -> Outcome {
         return Err("no case fits the options".to_string());
     }
     let begin = Instant::now();
-    let mut progress = Progress { total: chosen.len(), done: 0, verbose, terminal: std::io::stderr().is_terminal() };
+    let mut progress =
+        Progress { total: chosen.len(), done: 0, verbose, terminal: std::io::stderr().is_terminal() };
     let report = run_all(Arc::new(Direct), chosen, |result| progress.report(result));
     progress.clear();
 
