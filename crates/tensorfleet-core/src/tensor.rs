@@ -269,6 +269,37 @@ impl Tensor {
         }
     }
 
+    /// The elements as another type of the same width, for code that moves elements without looking at them.
+    pub fn as_words<W: Element>(&self) -> Result<&[W]> {
+        self.check_words::<W>()?;
+        Ok(self.buffer()?.as_elements())
+    }
+
+    /// The elements for writing, as another type of the same width; copies shared data first.
+    pub fn make_words_mut<W: Element>(&mut self) -> Result<&mut [W]> {
+        self.check_words::<W>()?;
+        if !self.is_unique() {
+            *self = self.deep_copy()?;
+        }
+        match &mut self.data {
+            Data::Plain(buffer) => {
+                buffer.as_elements_mut().ok_or_else(|| Status::internal("a unique buffer cannot be written"))
+            }
+            _ => Err(Status::internal("a plain dtype is stored in a buffer")),
+        }
+    }
+
+    /// Any bits make a number, but not every byte is a bool: bool stands for itself only.
+    fn check_words<W: Element>(&self) -> Result<()> {
+        let is_bool = self.dtype == DType::Bool || W::DTYPE == DType::Bool;
+        let fits = self.dtype.size() == Some(size_of::<W>()) && align_of::<W>() <= alignment(self.dtype);
+        if self.dtype.storage() == W::DTYPE || (fits && !is_bool) {
+            Ok(())
+        } else {
+            Err(self.is_not(W::DTYPE))
+        }
+    }
+
     /// Whether this is the only owner of plain, writable data.
     pub fn is_unique(&mut self) -> bool {
         match &mut self.data {
@@ -521,6 +552,25 @@ mod tests {
         let address = a.as_bytes().unwrap().as_ptr();
         a.make_mut::<i32>().unwrap()[1] = 20;
         assert_eq!(a.as_bytes().unwrap().as_ptr(), address);
+    }
+
+    #[test]
+    fn elements_are_readable_as_words_of_their_width_but_bool_only_as_itself() {
+        let mut floats = Tensor::vector(&[1.0f32, -0.0]).unwrap();
+        assert_eq!(floats.as_words::<u32>().unwrap(), [1.0f32.to_bits(), 1 << 31]);
+        floats.make_words_mut::<u32>().unwrap()[1] = 2.0f32.to_bits();
+        assert_eq!(floats.as_slice::<f32>().unwrap(), [1.0, 2.0]);
+        assert!(floats.as_words::<u64>().is_err() && floats.as_words::<u16>().is_err());
+        let mut bools = Tensor::vector(&[true]).unwrap();
+        assert!(bools.as_words::<u8>().is_err() && bools.make_words_mut::<u8>().is_err());
+        assert_eq!(bools.as_words::<bool>().unwrap(), [true]);
+        assert!(Tensor::scalar(2u8).as_words::<bool>().is_err());
+        assert!(Tensor::string("a").as_words::<u8>().is_err());
+        // Foreign bytes of complex64 are aligned for floats only.
+        let complex = Tensor::zeros(DType::Complex64, Shape::scalar()).unwrap();
+        assert!(
+            complex.as_words::<u64>().is_err() && complex.as_words::<num_complex::Complex<f32>>().is_ok()
+        );
     }
 
     #[test]

@@ -131,7 +131,8 @@ impl Team {
 fn share(shards: usize, work: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime changes. Helpers dereference the pointer only while they are counted, and this
     // function returns (or unwinds) only after the team is closed and nobody is counted.
-    let erased = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(work) };
+    let erased =
+        unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(work) };
     let team = Arc::new(Team {
         shards,
         next: AtomicUsize::new(0),
@@ -203,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_panic_in_a_shard_reaches_the_caller() {
-        let result = catch_unwind(|| ranges(100, 1_000_000, |range| assert!(!range.contains(&77), "shard 77")));
+        let result =
+            catch_unwind(|| ranges(100, 1_000_000, |range| assert!(!range.contains(&77), "shard 77")));
         assert!(result.is_err());
     }
 }
