@@ -345,7 +345,7 @@ impl<'a> CaseRun<'a> {
 
     fn read_checkpoint(&mut self, index: usize, step: &CheckpointStep) -> Verdict {
         let prefix = self.scratch.filled_in_text(&step.prefix);
-        let values = read_checkpoint(Path::new(&prefix), &step.tensors)
+        let values = read_checkpoint(&prefix, &step.tensors)
             .map_err(|status| format!("checkpoint {}: {status}", step.prefix))?;
         self.judge_values(index, &step.tensors, values, &step.expect)
     }
