@@ -203,79 +203,79 @@ fn adam(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn adam_with_amsgrad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in floating =>
-        update_kernel(node, |[beta1_power, beta2_power, lr, beta1, beta2, epsilon]: [T; 6]| {
-            let rate = lr * (T::one() - beta2_power).root() / (T::one() - beta1_power);
-            let (fresh1, fresh2) = (T::one() - beta1, T::one() - beta2);
-            move |[var, m, v, vhat]: [T; 4], grad| {
-                let m = m + (grad - m) * fresh1;
-                let v = v + (grad.squared() - v) * fresh2;
-                let vhat = Float::max(vhat, v);
-                [var - (m * rate) / (vhat.root() + epsilon), m, v, vhat]
-            }
-        }))
+    update_kernel(node, |[beta1_power, beta2_power, lr, beta1, beta2, epsilon]: [T; 6]| {
+        let rate = lr * (T::one() - beta2_power).root() / (T::one() - beta1_power);
+        let (fresh1, fresh2) = (T::one() - beta1, T::one() - beta2);
+        move |[var, m, v, vhat]: [T; 4], grad| {
+            let m = m + (grad - m) * fresh1;
+            let v = v + (grad.squared() - v) * fresh2;
+            let vhat = Float::max(vhat, v);
+            [var - (m * rate) / (vhat.root() + epsilon), m, v, vhat]
+        }
+    }))
 }
 
 fn ada_max(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in floating =>
-        update_kernel(node, |[beta1_power, lr, beta1, beta2, epsilon]: [T; 5]| {
-            let (rate, fresh1) = (lr / (T::one() - beta1_power), T::one() - beta1);
-            move |[var, m, v]: [T; 3], grad| {
-                let m = m + (grad - m) * fresh1;
-                let v = Float::max(beta2 * v, Float::abs(grad));
-                [var - rate * (m / (v + epsilon)), m, v]
-            }
-        }))
+    update_kernel(node, |[beta1_power, lr, beta1, beta2, epsilon]: [T; 5]| {
+        let (rate, fresh1) = (lr / (T::one() - beta1_power), T::one() - beta1);
+        move |[var, m, v]: [T; 3], grad| {
+            let m = m + (grad - m) * fresh1;
+            let v = Float::max(beta2 * v, Float::abs(grad));
+            [var - rate * (m / (v + epsilon)), m, v]
+        }
+    }))
 }
 
 fn add_sign(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in floating =>
-        update_kernel(node, |[lr, alpha, sign_decay, beta]: [T; 4]| {
-            let fresh = T::one() - beta;
-            move |[var, m]: [T; 2], grad: T| {
-                let m = m * beta + grad * fresh;
-                let agreement = grad.sign() * m.sign();
-                [var - (agreement * sign_decay + alpha) * grad * lr, m]
-            }
-        }))
+    update_kernel(node, |[lr, alpha, sign_decay, beta]: [T; 4]| {
+        let fresh = T::one() - beta;
+        move |[var, m]: [T; 2], grad: T| {
+            let m = m * beta + grad * fresh;
+            let agreement = grad.sign() * m.sign();
+            [var - (agreement * sign_decay + alpha) * grad * lr, m]
+        }
+    }))
 }
 
 fn power_sign(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in floating =>
-        update_kernel(node, |[lr, logbase, sign_decay, beta]: [T; 4]| {
-            let fresh = T::one() - beta;
-            move |[var, m]: [T; 2], grad: T| {
-                let m = m * beta + grad * fresh;
-                let agreement = grad.sign() * m.sign();
-                [var - Float::exp(agreement * (logbase * sign_decay)) * grad * lr, m]
-            }
-        }))
+    update_kernel(node, |[lr, logbase, sign_decay, beta]: [T; 4]| {
+        let fresh = T::one() - beta;
+        move |[var, m]: [T; 2], grad: T| {
+            let m = m * beta + grad * fresh;
+            let agreement = grad.sign() * m.sign();
+            [var - Float::exp(agreement * (logbase * sign_decay)) * grad * lr, m]
+        }
+    }))
 }
 
 fn adagrad_da(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in [f32, f64] =>
-        update_kernel(node, |[lr, l1, l2, global_step]: [T; 4]| {
-            let (threshold, weight) = (l1 * global_step, l2 * global_step * lr);
-            move |[_, sum, squares]: [T; 3], grad: T| {
-                let (sum, squares) = (sum + grad, squares + grad.squared());
-                [-lr * shrunk(sum, threshold) / (weight + squares.root()), sum, squares]
-            }
-        }))
+    update_kernel(node, |[lr, l1, l2, global_step]: [T; 4]| {
+        let (threshold, weight) = (l1 * global_step, l2 * global_step * lr);
+        move |[_, sum, squares]: [T; 3], grad: T| {
+            let (sum, squares) = (sum + grad, squares + grad.squared());
+            [-lr * shrunk(sum, threshold) / (weight + squares.root()), sum, squares]
+        }
+    }))
 }
 
 fn proximal_adagrad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in [f32, f64] =>
-        update_kernel(node, |[lr, l1, l2]: [T; 3]| move |[var, accum]: [T; 2], grad: T| {
-            let accum = accum + grad.squared();
-            let rate = lr / accum.root();
-            [shrunk(var - grad * rate, rate * l1) / (T::one() + l2 * rate), accum]
-        }))
+    update_kernel(node, |[lr, l1, l2]: [T; 3]| move |[var, accum]: [T; 2], grad: T| {
+        let accum = accum + grad.squared();
+        let rate = lr / accum.root();
+        [shrunk(var - grad * rate, rate * l1) / (T::one() + l2 * rate), accum]
+    }))
 }
 
 fn proximal_gradient_descent(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in [f32, f64] =>
-        update_kernel(node, |[alpha, l1, l2]: [T; 3]| move |[var]: [T; 1], delta: T| {
-            [shrunk(var - delta * alpha, alpha * l1) / (T::one() + l2 * alpha)]
-        }))
+    update_kernel(node, |[alpha, l1, l2]: [T; 3]| move |[var]: [T; 1], delta: T| {
+        [shrunk(var - delta * alpha, alpha * l1) / (T::one() + l2 * alpha)]
+    }))
 }
 
 /// `x` moved towards zero by `threshold`, at most to zero; as it is if the threshold is not positive.
@@ -287,22 +287,22 @@ fn shrunk<T: Ordered>(x: T, threshold: T) -> T {
 fn ftrl(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let scaled: bool = node.attr("multiply_linear_by_lr")?;
     dispatch!(node.dtype()?, T in floating =>
-        update_kernel(node, move |[lr, l1, l2, lr_power]: [T; 4]| {
-            let rule = Ftrl::new(scaled, lr, l1, l2, lr_power);
-            move |[var, accum, linear]: [T; 3], grad: T| rule.step(var, accum, linear, grad, grad)
-        }))
+    update_kernel(node, move |[lr, l1, l2, lr_power]: [T; 4]| {
+        let rule = Ftrl::new(scaled, lr, l1, l2, lr_power);
+        move |[var, accum, linear]: [T; 3], grad: T| rule.step(var, accum, linear, grad, grad)
+    }))
 }
 
 fn ftrl_v2(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let scaled: bool = node.attr("multiply_linear_by_lr")?;
     dispatch!(node.dtype()?, T in floating =>
-        update_kernel(node, move |[lr, l1, l2, l2_shrinkage, lr_power]: [T; 5]| {
-            let rule = Ftrl::new(scaled, lr, l1, l2, lr_power);
-            let shrinkage = l2_shrinkage + l2_shrinkage;
-            move |[var, accum, linear]: [T; 3], grad: T| {
-                rule.step(var, accum, linear, grad, grad + shrinkage * var)
-            }
-        }))
+    update_kernel(node, move |[lr, l1, l2, l2_shrinkage, lr_power]: [T; 5]| {
+        let rule = Ftrl::new(scaled, lr, l1, l2, lr_power);
+        let shrinkage = l2_shrinkage + l2_shrinkage;
+        move |[var, accum, linear]: [T; 3], grad: T| {
+            rule.step(var, accum, linear, grad, grad + shrinkage * var)
+        }
+    }))
 }
 
 /// "Follow the regularised leader". With `multiply_linear_by_lr` the linear slot carries a factor `lr`.

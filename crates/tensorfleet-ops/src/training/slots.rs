@@ -73,7 +73,8 @@ impl<const N: usize> Slots<N> {
             let value = guard.as_mut().ok_or_else(|| Status::internal("a locked value vanished"))?;
             slices.push(value.make_mut::<T>()?);
         }
-        let slices = slices.try_into().map_err(|_| Status::internal("an update has as many slots as inputs"))?;
+        let slices =
+            slices.try_into().map_err(|_| Status::internal("an update has as many slots as inputs"))?;
         write(slices, &shape, checked);
         Ok(())
     }
