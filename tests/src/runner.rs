@@ -141,6 +141,18 @@ impl Answer {
     }
 }
 
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Answer::Values(values) => write!(f, "it succeeded with {values:?}"),
+            Answer::Error(status) => {
+                write!(f, "error is {}: {}", status.code().proto_name(), status.message())
+            }
+            Answer::Panic(text) => write!(f, "panicked: {text}"),
+        }
+    }
+}
+
 /// A background step that has been started.
 struct Started {
     step: usize,
@@ -244,8 +256,10 @@ impl<'a> CaseRun<'a> {
             Err(status) => drop(sender.send(Answer::Error(status))),
         }
         let answer = pending.recv_timeout(BLOCKING_WAIT).ok();
-        if background.must_block && answer.is_some() {
-            return Err(format!("'{}' should be waiting, but it has ended", background.tag));
+        if background.must_block
+            && let Some(answer) = &answer
+        {
+            return Err(format!("'{}' should be waiting, but it has ended: {answer}", background.tag));
         }
         self.background.insert(background.tag.clone(), Started { step: index, answer, pending });
         Ok(())
@@ -266,17 +280,12 @@ impl<'a> CaseRun<'a> {
 
     fn judge(&mut self, index: usize, step: &RunStep, answer: Answer) -> Verdict {
         match (answer, &step.expect) {
-            (Answer::Panic(text), _) => Err(format!("panicked: {text}")),
             (Answer::Error(status), Expect::Error(want)) => check_error(&status, want),
-            (Answer::Error(status), Expect::Values(_)) => {
-                Err(format!("error is {}: {}; expected values", status.code().proto_name(), status.message()))
-            }
-            (Answer::Values(values), Expect::Error(want)) => {
-                Err(format!("it succeeded with {values:?}; expected {}", expected_error(want)))
-            }
             (Answer::Values(values), Expect::Values(want)) => {
                 self.judge_values(index, &step.fetches, values, want)
             }
+            (answer, Expect::Error(want)) => Err(format!("{answer}; expected {}", expected_error(want))),
+            (answer, Expect::Values(_)) => Err(format!("{answer}; expected values")),
         }
     }
 
@@ -336,7 +345,7 @@ impl<'a> CaseRun<'a> {
 
     fn read_checkpoint(&mut self, index: usize, step: &CheckpointStep) -> Verdict {
         let prefix = self.scratch.filled_in_text(&step.prefix);
-        let values = read_checkpoint(Path::new(&prefix), &step.tensors)
+        let values = read_checkpoint(&prefix, &step.tensors)
             .map_err(|status| format!("checkpoint {}: {status}", step.prefix))?;
         self.judge_values(index, &step.tensors, values, &step.expect)
     }

@@ -118,6 +118,7 @@ fn collect() -> Result<BTreeMap<String, Row>, String> {
     Ok(rows)
 }
 
-fn has_gradient(_op: &tensorfleet_ops::Op) -> bool {
-    false
+/// Whether somebody has said how the op is differentiated, be it that nothing flows back.
+fn has_gradient(op: &tensorfleet_ops::Op) -> bool {
+    !matches!(op.gradient, tensorfleet_ops::op::Gradient::Unknown)
 }
