@@ -1,6 +1,8 @@
 //! Gathering straight from a resource variable, without a snapshot of the whole.
 
-use tensorfleet_core::{Result, ensure};
+use std::sync::Arc;
+
+use tensorfleet_core::{DType, Result, ensure};
 
 use super::resource_variable_ops::variable_to_update;
 use crate::array::gather::{gather, gather_nd};
@@ -9,8 +11,6 @@ use crate::node_spec::NodeSpec;
 use crate::op::Op;
 use crate::shape_context::unknown;
 use crate::variable::Variable;
-use std::sync::Arc;
-use tensorfleet_core::DType;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -71,7 +71,8 @@ mod tests {
     #[test]
     fn rows_are_gathered_once_there_is_a_value() {
         let step = test_step();
-        let handle = TestOp::new("VarHandleOp").attr("dtype", DType::Int32).attr("shape", PartialShape::unknown());
+        let handle =
+            TestOp::new("VarHandleOp").attr("dtype", DType::Int32).attr("shape", PartialShape::unknown());
         let handle = handle.attr("shared_name", "w").in_step(&step).run_one().unwrap();
         let run = |op: &str, batch_dims: Option<i64>, indices: Tensor| {
             let mut op = TestOp::new(op).attr("dtype", DType::Int32).attr("Tindices", DType::Int32);

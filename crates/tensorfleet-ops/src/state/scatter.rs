@@ -3,7 +3,7 @@
 //! Updates are applied one after another, so repeated indices add up (or the last one stays). Like TensorFlow, a bad
 //! index ends the op with an error after the updates before it have been made.
 
-use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{Element, Result, Shape, Status, Tensor, ensure};
 
 use super::arithmetic::{Arithmetic, Ordered, division_by_zero};
 use super::naming::no_outputs;
@@ -111,6 +111,8 @@ struct Targets {
     /// The number of each slice, in the order of the updates, up to the first bad index.
     slices: Vec<usize>,
     slice_len: usize,
+    /// Whether there is one element for all slices instead of a slice for each.
+    is_single: bool,
     /// The error for the first bad index.
     bad: Option<Status>,
 }
@@ -167,7 +169,7 @@ fn row_targets(value: &Shape, indices: &Tensor, updates: &Tensor) -> Result<Targ
         let place = coordinates(indices.shape(), position);
         Status::invalid_argument(format!("indices{place} = {} is not in [0, {limit})", numbers[position]))
     });
-    Ok(Targets { slices, slice_len: row.iter().product(), bad })
+    Ok(Targets { slices, slice_len: row.iter().product(), is_single: !whole, bad })
 }
 
 fn slices(node: &NodeSpec<'_>, combine: Combine) -> Result<KernelBox> {
@@ -210,7 +212,7 @@ fn coordinate_targets(value: &Shape, indices: &Tensor, updates: &Tensor) -> Resu
     );
     let slice_len = value[depth..].iter().product();
     let numbers = integers_of(indices)?;
-    let mut targets = Targets { slices: Vec::new(), slice_len, bad: None };
+    let mut targets = Targets { slices: Vec::new(), slice_len, is_single: false, bad: None };
     if depth == 0 {
         // Every empty coordinate names the whole.
         ensure!(
@@ -231,7 +233,8 @@ fn coordinate_targets(value: &Shape, indices: &Tensor, updates: &Tensor) -> Resu
             )));
             break;
         }
-        let slice = coordinate.iter().zip(value.iter()).fold(0, |slice, (&index, &dim)| slice * dim + index as usize);
+        let slice =
+            coordinate.iter().zip(value.iter()).fold(0, |slice, (&index, &dim)| slice * dim + index as usize);
         targets.slices.push(slice);
     }
     Ok(targets)
@@ -242,58 +245,81 @@ fn apply(value: &mut Tensor, targets: Targets, updates: &Tensor, combine: Combin
     let dtype = value.dtype();
     match combine {
         Combine::Update => change_in_place(value, |value| elements::update(value, &[updates], &targets))?,
-        Combine::Add => crate::dispatch!(dtype, T in numeric => fold::<T>(value, &targets, updates, T::plus))?,
-        Combine::Sub => crate::dispatch!(dtype, T in numeric => fold::<T>(value, &targets, updates, T::minus))?,
-        Combine::Mul => crate::dispatch!(dtype, T in numeric => fold::<T>(value, &targets, updates, T::times))?,
+        Combine::Add => {
+            crate::dispatch!(dtype, T in numeric => fold::<T>(value, &targets, updates, T::plus))?
+        }
+        Combine::Sub => {
+            crate::dispatch!(dtype, T in numeric => fold::<T>(value, &targets, updates, T::minus))?
+        }
+        Combine::Mul => {
+            crate::dispatch!(dtype, T in numeric => fold::<T>(value, &targets, updates, T::times))?
+        }
         Combine::Div => crate::dispatch!(dtype, T in numeric => {
             let zero = T::default();
             let defined = !dtype.is_integer() || updates.as_slice::<T>()?.iter().all(|&divisor| divisor != zero);
-            ensure!(defined, InvalidArgument, "{}", division_by_zero().text());
+            if !defined {
+                return Err(division_by_zero());
+            }
             fold::<T>(value, &targets, updates, |x, y| x.over(y).unwrap_or(x))
         })?,
-        Combine::Min => crate::dispatch!(dtype, T in real => fold::<T>(value, &targets, updates, T::smaller))?,
+        Combine::Min => {
+            crate::dispatch!(dtype, T in real => fold::<T>(value, &targets, updates, T::smaller))?
+        }
         Combine::Max => crate::dispatch!(dtype, T in real => fold::<T>(value, &targets, updates, T::larger))?,
     }
     targets.bad.map_or(Ok(()), Err)
 }
 
-/// Combines each slice with its update; a single element serves all.
+/// Combines each slice with its update.
 fn fold<T: Element>(
     value: &mut Tensor,
     targets: &Targets,
     updates: &Tensor,
     with: impl Fn(T, T) -> T,
 ) -> Result<()> {
-    let (len, updates) = (targets.slice_len, updates.as_slice::<T>()?);
-    let every = if updates.len() == targets.slices.len() * len { None } else { updates.first().copied() };
-    let value = value.make_mut::<T>()?;
-    for (number, &slice) in targets.slices.iter().enumerate() {
-        let Some(slice) = value.get_mut(slice * len..slice * len + len) else { break };
-        match (every, updates.get(number * len..number * len + len)) {
-            (None, Some(update)) => {
-                slice.iter_mut().zip(update).for_each(|(x, &y)| *x = with(*x, y));
-            }
-            (Some(update), _) => slice.iter_mut().for_each(|x| *x = with(*x, update)),
-            // Rows behind a bad index.
-            (None, None) => break,
+    let updates = updates.as_slice::<T>()?;
+    targets.for_each(value.make_mut::<T>()?, updates, |slice, update| match update {
+        Update::Slice(update) => slice.iter_mut().zip(update).for_each(|(x, &y)| *x = with(*x, y)),
+        Update::Single(update) => slice.iter_mut().for_each(|x| *x = with(*x, update)),
+    });
+    Ok(())
+}
+
+enum Update<'a, T> {
+    Slice(&'a [T]),
+    Single(T),
+}
+
+impl Targets {
+    /// Visits each slice of `value` with its update, in order. The shapes have been checked.
+    fn for_each<T: Copy>(
+        &self,
+        value: &mut [T],
+        updates: &[T],
+        mut visit: impl FnMut(&mut [T], Update<'_, T>),
+    ) {
+        let len = self.slice_len;
+        for (number, &slice) in self.slices.iter().enumerate() {
+            let slice = &mut value[slice * len..(slice + 1) * len];
+            visit(
+                slice,
+                match (self.is_single, updates.first()) {
+                    (true, Some(&update)) => Update::Single(update),
+                    _ => Update::Slice(&updates[number * len..(number + 1) * len]),
+                },
+            );
         }
     }
-    Ok(())
 }
 
 /// Puts the updates in place of the slices.
 impl Movement for Targets {
     fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
-        let len = self.slice_len;
         let Some(&updates) = sources.first() else { return Ok(()) };
-        for (number, &slice) in self.slices.iter().enumerate() {
-            let Some(slice) = out.get_mut(slice * len..slice * len + len) else { break };
-            match (updates, updates.get(number * len..number * len + len)) {
-                ([one], _) => slice.fill(*one),
-                (_, Some(update)) => slice.copy_from_slice(update),
-                _ => break,
-            }
-        }
+        self.for_each(out, updates, |slice, update| match update {
+            Update::Slice(update) => slice.copy_from_slice(update),
+            Update::Single(update) => slice.fill(update),
+        });
         Ok(())
     }
 }
@@ -338,7 +364,7 @@ mod tests {
     use crate::variable::Variable;
     use proptest::prelude::*;
     use std::sync::Arc;
-    use tensorfleet_core::Code;
+    use tensorfleet_core::{Code, DType};
 
     fn variable(value: Tensor) -> Arc<Variable> {
         let variable = Arc::new(Variable::new("v", value.dtype()));
@@ -389,6 +415,13 @@ mod tests {
         let status = scatter("ScatterNdAdd", &v, coordinates, floats(&[1.0, 2.0], &[2])).unwrap_err();
         assert_eq!(status.text(), "indices[1] = [0, -1] does not index into shape [3,2]");
         assert_eq!(v.read().unwrap().as_slice::<f32>().unwrap()[..2], [2.0, 3.0]);
+        let rows = floats(&[5.0, 6.0, 7.0, 8.0, 9.0, 9.0], &[3, 2]);
+        for op in ["ScatterUpdate", "ScatterMin"] {
+            let v = ones();
+            scatter(op, &v, indices(&[1, 2, 9]), rows.clone()).unwrap_err();
+            let expected = if op == "ScatterUpdate" { [5.0, 6.0, 7.0, 8.0] } else { [1.0; 4] };
+            assert_eq!(v.read().unwrap().as_slice::<f32>().unwrap()[2..], expected);
+        }
     }
 
     #[test]
@@ -414,7 +447,8 @@ mod tests {
         assert_eq!(v.read().unwrap().as_slice::<i32>().unwrap(), [3, -3]);
         let words = |a: &'static str, b: &'static str| Tensor::from_strings(vec![a.into(), b.into()], &[2]);
         let v = variable(words("a", "b").unwrap());
-        scatter("ScatterUpdate", &v, indices(&[1]), Tensor::from_strings(vec!["c".into()], &[1]).unwrap()).unwrap();
+        scatter("ScatterUpdate", &v, indices(&[1]), Tensor::from_strings(vec!["c".into()], &[1]).unwrap())
+            .unwrap();
         assert_eq!(v.read().unwrap().as_strings().unwrap(), ["a", "c"]);
     }
 

@@ -181,7 +181,8 @@ mod tests {
             }
             let handle = make.run_one().unwrap();
             let push = |value: f32| {
-                let op = op("Push").attr("T", DType::Float).input(handle.clone()).input(Tensor::scalar(value));
+                let op =
+                    op("Push").attr("T", DType::Float).input(handle.clone()).input(Tensor::scalar(value));
                 op.run_one()
             };
             let pop = || op("Pop").attr("elem_type", DType::Float).input(handle.clone()).run_one();

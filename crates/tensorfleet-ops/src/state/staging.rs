@@ -13,7 +13,9 @@ use super::naming::{container_attr, no_outputs, shared_name_attr};
 use super::queue::Tuple;
 use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use crate::cancellation::Cancellation;
-use crate::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, Outputs, StepContext, Value, tensor_outputs};
+use crate::kernel::{
+    AsyncContext, AsyncKernel, Done, KernelBox, Outputs, StepContext, Value, tensor_outputs,
+};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
 use crate::resource::Resource;
@@ -309,14 +311,14 @@ fn stage(node: &NodeSpec<'_>) -> Result<KernelBox> {
             Err(status) => done(Err(status)),
         }
     }
-    StagingKernel::new(node, request)
+    StagingKernel::boxed(node, request)
 }
 
 fn unstage(node: &NodeSpec<'_>) -> Result<KernelBox> {
     fn request(staging: &Arc<Staging>, ctx: AsyncContext, done: Done) {
         staging.take(&ctx.step.cancellation, done);
     }
-    StagingKernel::new(node, request)
+    StagingKernel::boxed(node, request)
 }
 
 fn stage_peek(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -331,7 +333,7 @@ fn stage_peek(node: &NodeSpec<'_>) -> Result<KernelBox> {
             Err(status) => done(Err(status)),
         }
     }
-    StagingKernel::new(node, request)
+    StagingKernel::boxed(node, request)
 }
 
 fn stage_size(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -358,7 +360,9 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use tensorfleet_core::Code;
 
-    fn asked(ask: impl FnOnce(&Arc<Cancellation>, Done)) -> (Arc<Cancellation>, Receiver<Result<Option<i32>>>) {
+    fn asked(
+        ask: impl FnOnce(&Arc<Cancellation>, Done),
+    ) -> (Arc<Cancellation>, Receiver<Result<Option<i32>>>) {
         let (sender, answer) = channel();
         let cancellation = Arc::new(Cancellation::new());
         let done = move |result: Result<Outputs>| {
@@ -373,7 +377,10 @@ mod tests {
     }
 
     fn put(area: &Arc<Staging>, value: i32) -> Receiver<Result<Option<i32>>> {
-        asked(|cancellation, done| area.put([Tensor::scalar(value)].into_iter().collect(), cancellation, done)).1
+        asked(|cancellation, done| {
+            area.put([Tensor::scalar(value)].into_iter().collect(), cancellation, done)
+        })
+        .1
     }
 
     #[test]
@@ -419,7 +426,8 @@ mod tests {
         let put = || {
             op("Stage").attr("dtypes", vec![DType::Int32]).input(Tensor::scalar(5i32)).run_values().map(drop)
         };
-        let size = || op("StageSize").attr("dtypes", vec![DType::Int32]).run_one().unwrap().to_scalar::<i32>();
+        let size =
+            || op("StageSize").attr("dtypes", vec![DType::Int32]).run_one().unwrap().to_scalar::<i32>();
         put().unwrap();
         put().unwrap();
         assert_eq!(size(), Ok(2));

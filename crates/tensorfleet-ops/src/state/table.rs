@@ -265,7 +265,8 @@ impl Table {
         let rows = self.rows.read();
         ensure!(self.is_usable(&rows), FailedPrecondition, "Table not initialized.");
         let count = rows.keys.len();
-        let integers = || rows.keys.iter().map(|key| if let Key::Integer(number) = key { *number } else { 0 });
+        let integers =
+            || rows.keys.iter().map(|key| if let Key::Integer(number) = key { *number } else { 0 });
         let keys = match self.key_dtype {
             DType::Int32 => Tensor::vector(&integers().map(|number| number as i32).collect::<Vec<_>>())?,
             DType::Int64 => Tensor::vector(&integers().collect::<Vec<_>>())?,

@@ -79,7 +79,8 @@ impl TensorArray {
             // From now on the two arrays are of one length.
             state.rules.is_dynamic = false;
             let rules = Rules { is_dynamic: false, adds_up: true, ..state.rules };
-            let shape_only = |element: &Element| Element { shape: element.shape.clone(), ..Element::default() };
+            let shape_only =
+                |element: &Element| Element { shape: element.shape.clone(), ..Element::default() };
             let elements = state.elements.iter().map(shape_only).collect();
             let element_shape = state.element_shape.clone();
             let state = Mutex::new(State { rules, element_shape, elements, is_closed: false });

@@ -463,7 +463,8 @@ mod tests {
     fn a_tensor_is_split_by_lengths_and_joined_again() {
         let array = Array::new(3, &[]);
         let split = |lengths: &[i64]| {
-            let op = array.op("Split", ("T", DType::Float)).input(Tensor::vector(&[1.0f32, 2.0, 3.0]).unwrap());
+            let op =
+                array.op("Split", ("T", DType::Float)).input(Tensor::vector(&[1.0f32, 2.0, 3.0]).unwrap());
             op.input(Tensor::vector(lengths).unwrap()).input(flow()).run()
         };
         assert!(split(&[1, 1, 0]).unwrap_err().text().contains("sum of lengths is 2"));
