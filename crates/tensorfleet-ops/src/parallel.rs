@@ -3,18 +3,26 @@
 //! Handing work to other threads costs some microseconds, so small work stays on the calling thread. Shards are
 //! cut by size alone, never by thread count at run time, and each writes its own part of the output: results do
 //! not depend on who ran what.
+//!
+//! The calling thread works through the shards itself; threads of the pool that happen to be free help. It
+//! never picks up foreign work while it waits (as rayon's own scopes do), so a kernel may hold a lock, such as
+//! that of the variable it updates, around a parallel loop: nothing that wants the same lock can start below it.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rayon::prelude::*;
+use parking_lot::{Condvar, Mutex};
 
 /// Work below this many nanoseconds (estimated) is not worth another thread.
 const WORTH_SHARING_NS: usize = 40_000;
 /// A shard should be at least this much work.
 const MIN_SHARD_NS: usize = 10_000;
 
-/// How many shards `count` items of about `ns_per_item` (in hundredths of a nanosecond) are worth.
-fn shard_len(count: usize, centi_ns_per_item: usize) -> Option<usize> {
+/// How many items a shard has, if `count` items of about `centi_ns_per_item` (hundredths of a nanosecond) are
+/// worth sharing at all.
+pub fn shard_len(count: usize, centi_ns_per_item: usize) -> Option<usize> {
     let threads = rayon::current_num_threads();
     let total_ns = count.saturating_mul(centi_ns_per_item) / 100;
     if threads <= 1 || total_ns < WORTH_SHARING_NS {
@@ -31,7 +39,7 @@ fn shard_len(count: usize, centi_ns_per_item: usize) -> Option<usize> {
 pub fn ranges(count: usize, centi_ns_per_item: usize, work: impl Fn(Range<usize>) + Send + Sync) {
     match shard_len(count, centi_ns_per_item) {
         None => work(0..count),
-        Some(len) => (0..count.div_ceil(len)).into_par_iter().for_each(|shard| {
+        Some(len) => share(count.div_ceil(len), &|shard| {
             let start = shard * len;
             work(start..(start + len).min(count));
         }),
@@ -50,8 +58,102 @@ pub fn chunks_mut<T: Send>(
     match shard_len(out.len() / unit, centi_ns_per_unit) {
         None => work(0, out),
         Some(len) => {
-            out.par_chunks_mut(len * unit).enumerate().for_each(|(shard, piece)| work(shard * len, piece));
+            let pieces = out.chunks_mut(len * unit).enumerate();
+            each(pieces.map(|(shard, piece)| (shard * len, piece)), |(start, piece)| work(start, piece));
         }
+    }
+}
+
+/// Runs `work` once for each piece, pieces in parallel. For pieces that are whole shards, cut by [`shard_len`].
+pub fn each<P: Send>(pieces: impl Iterator<Item = P>, work: impl Fn(P) + Send + Sync) {
+    let pieces: Vec<Mutex<Option<P>>> = pieces.map(|piece| Mutex::new(Some(piece))).collect();
+    share(pieces.len(), &|shard| {
+        if let Some(piece) = pieces[shard].lock().take() {
+            work(piece);
+        }
+    });
+}
+
+/// The shards of one loop and who works on them.
+struct Team {
+    shards: usize,
+    next: AtomicUsize,
+    /// Erased lifetime: valid while `helpers.open`, or while a helper is counted.
+    work: *const (dyn Fn(usize) + Sync),
+    helpers: Mutex<Helpers>,
+    left: Condvar,
+}
+
+struct Helpers {
+    open: bool,
+    working: usize,
+    panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
+// SAFETY: `work` points to a `Sync` closure; the protocol in `share` and `help` bounds when it is used.
+unsafe impl Send for Team {}
+// SAFETY: as above; all else in a team is `Sync` by itself.
+unsafe impl Sync for Team {}
+
+impl Team {
+    /// Takes shards until none is left.
+    fn run(&self, work: &(dyn Fn(usize) + Sync)) {
+        loop {
+            let shard = self.next.fetch_add(1, Ordering::Relaxed);
+            if shard >= self.shards {
+                return;
+            }
+            work(shard);
+        }
+    }
+
+    /// What a free thread of the pool does; by then the loop may be over.
+    fn help(&self) {
+        {
+            let mut helpers = self.helpers.lock();
+            if !helpers.open {
+                return;
+            }
+            helpers.working += 1;
+        }
+        // SAFETY: this helper was counted while the team was open, and `share` does not return, so that the
+        // closure lives, before the count is down to zero again.
+        let work = unsafe { &*self.work };
+        let result = catch_unwind(AssertUnwindSafe(|| self.run(work)));
+        let mut helpers = self.helpers.lock();
+        helpers.panic = helpers.panic.take().or(result.err());
+        helpers.working -= 1;
+        self.left.notify_all();
+    }
+}
+
+/// Runs `work` for every shard in `0..shards`, on this thread and on threads of the pool that are free.
+fn share(shards: usize, work: &(dyn Fn(usize) + Sync)) {
+    // SAFETY: only the lifetime changes. Helpers dereference the pointer only while they are counted, and this
+    // function returns (or unwinds) only after the team is closed and nobody is counted.
+    let erased =
+        unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(work) };
+    let team = Arc::new(Team {
+        shards,
+        next: AtomicUsize::new(0),
+        work: erased,
+        helpers: Mutex::new(Helpers { open: true, working: 0, panic: None }),
+        left: Condvar::new(),
+    });
+    for _ in 1..shards.min(rayon::current_num_threads()) {
+        let team = team.clone();
+        rayon::spawn(move || team.help());
+    }
+    let own = catch_unwind(AssertUnwindSafe(|| team.run(work)));
+    let mut helpers = team.helpers.lock();
+    helpers.open = false;
+    while helpers.working > 0 {
+        team.left.wait(&mut helpers);
+    }
+    let panic = own.err().or(helpers.panic.take());
+    drop(helpers);
+    if let Some(panic) = panic {
+        resume_unwind(panic);
     }
 }
 
@@ -67,11 +169,43 @@ mod tests {
                 piece.iter_mut().enumerate().for_each(|(i, x)| *x += (start + i) as u32);
             });
             assert!(out.iter().enumerate().all(|(i, &x)| x == i as u32));
-            let visited = std::sync::atomic::AtomicUsize::new(0);
+            let visited = AtomicUsize::new(0);
             ranges(10_007, cost, |range| {
-                visited.fetch_add(range.len(), std::sync::atomic::Ordering::Relaxed);
+                visited.fetch_add(range.len(), Ordering::Relaxed);
             });
             assert_eq!(visited.into_inner(), 10_007);
         }
+    }
+
+    #[test]
+    fn a_lock_held_around_a_loop_cannot_be_waited_for_below_it() {
+        // Many jobs on the pool want one lock and hold it around parallel loops. If a waiting loop picked up
+        // another such job, that job would wait for its own thread.
+        let (lock, done) = (Arc::new(Mutex::new(0u64)), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..64 {
+            let (lock, done) = (lock.clone(), done.clone());
+            rayon::spawn(move || {
+                let mut total = lock.lock();
+                let sum = AtomicUsize::new(0);
+                ranges(1000, 1_000_000, |range| {
+                    sum.fetch_add(range.sum::<usize>(), Ordering::Relaxed);
+                });
+                *total += sum.into_inner() as u64;
+                done.fetch_add(1, Ordering::Release);
+            });
+        }
+        let start = std::time::Instant::now();
+        while done.load(Ordering::Acquire) < 64 {
+            assert!(start.elapsed().as_secs() < 30, "deadlock");
+            std::thread::yield_now();
+        }
+        assert_eq!(*lock.lock(), 64 * 499_500);
+    }
+
+    #[test]
+    fn a_panic_in_a_shard_reaches_the_caller() {
+        let result =
+            catch_unwind(|| ranges(100, 1_000_000, |range| assert!(!range.contains(&77), "shard 77")));
+        assert!(result.is_err());
     }
 }

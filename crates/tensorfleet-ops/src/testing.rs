@@ -111,6 +111,26 @@ impl TestOp {
         Ok(outputs.remove(0))
     }
 
+    /// The outputs of `count` runs of one kernel with the same inputs, for kernels that move on from step to step.
+    pub(crate) fn run_times(self, count: usize) -> Result<Vec<Vec<Tensor>>> {
+        let spec = NodeSpec::resolve(&self.node)?;
+        let KernelBox::Sync(kernel) = spec.kernel()? else {
+            return Err(Status::unimplemented("only synchronous kernels are run several times"));
+        };
+        let run = |_| {
+            let (mut inputs, step) = (self.inputs.clone(), &self.step);
+            let mut outputs: Outputs = (0..spec.outputs.len()).map(|_| None).collect();
+            let frame = FrameIteration::default();
+            kernel.compute(&mut Context { step, frame, inputs: &mut inputs, outputs: &mut outputs })?;
+            let tensor = |output| match output {
+                Some(Value::Tensor(tensor)) => Ok(tensor),
+                _ => Err(Status::internal("an output that is no tensor")),
+            };
+            outputs.into_iter().map(tensor).collect()
+        };
+        (0..count).map(run).collect()
+    }
+
     /// Raw outputs. An asynchronous kernel must finish within the call.
     pub(crate) fn run_values(mut self) -> Result<Outputs> {
         let spec = NodeSpec::resolve(&self.node)?;

@@ -5,7 +5,7 @@
 //! reader keeps the old one. So no one ever sees half an update, which TensorFlow's reference variables do not
 //! promise.
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockWriteGuard};
 use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor};
 
 use crate::resource::Resource;
@@ -81,6 +81,12 @@ impl Variable {
     /// Like [`Variable::update`], with the value still absent before initialisation.
     pub fn update_or_init<R>(&self, change: impl FnOnce(&mut Option<Tensor>) -> Result<R>) -> Result<R> {
         change(&mut self.value.write())
+    }
+
+    /// Locks the value for writing, for an update of several variables at once. Whoever locks several does so
+    /// in the order of their addresses.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Option<Tensor>> {
+        self.value.write()
     }
 
     /// The error for using a variable that has no value, in TensorFlow's words.

@@ -70,18 +70,20 @@ fn check_new(old: &Graph, old_types: &[NodeTypes], new: &[Node]) -> Result<Vec<N
         None => (old.node(id), &old_types[id.index()]),
     };
     for (node, types) in new.iter().zip(&new_types) {
+        let at_node = |status: Status| status.at_node(&node.name, &node.op, &node.device);
         for (slot, (&input, &expected)) in node.inputs.iter().zip(&types.inputs).enumerate() {
             let (producer, NodeTypes { outputs, .. }) = find(input.node);
             let Some(&found) = outputs.get(input.slot as usize) else {
-                return Err(Status::invalid_argument(format!(
+                return Err(at_node(Status::invalid_argument(format!(
                     "Node '{}': Connecting to invalid output {} of source node {} which has {} outputs.",
                     node.name,
                     input.slot,
                     producer.name,
                     outputs.len()
-                )));
+                ))));
             };
-            check_edge(&node.name, slot, expected, found, || format!("{}:{}", producer.name, input.slot))?;
+            check_edge(&node.name, slot, expected, found, || format!("{}:{}", producer.name, input.slot))
+                .map_err(at_node)?;
         }
     }
     Ok(new_types)

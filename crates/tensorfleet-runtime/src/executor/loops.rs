@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tensorfleet_core::{Result, ensure};
-use tensorfleet_ops::kernel::{FrameIteration, Outputs};
+use tensorfleet_ops::kernel::FrameIteration;
 
 use super::counts::Counts;
 use super::executable::FrameLayout;
 use super::frames::FrameIndex;
 use super::slots::Slots;
-use super::step::{ReadyList, Step};
+use super::step::{ReadyList, Step, Values};
 
 /// An iteration; `None` is the root's only one.
 pub(super) type IterationRef = Option<Arc<Iteration>>;
@@ -52,9 +52,9 @@ struct FrameState {
     /// `Enter` nodes that have not run yet.
     missing_enters: usize,
     /// Values of invariants, for iterations to come.
-    invariants: Vec<(u32, Outputs)>,
+    invariants: Vec<(u32, Values)>,
     /// Values for the next iteration, which may not begin before an earlier one is over.
-    deferred: Vec<(u32, Outputs)>,
+    deferred: Vec<(u32, Values)>,
     /// `Exit` nodes that have passed on a value.
     exited: Vec<u32>,
 }
@@ -102,7 +102,7 @@ impl Step {
         &self,
         node: u32,
         from: &IterationRef,
-        outputs: Outputs,
+        outputs: &mut Values,
         is_dead: bool,
         ready: &mut ReadyList,
     ) {
@@ -111,9 +111,9 @@ impl Step {
         let mut state = frame.state.lock();
         if item.is_invariant {
             for iteration in &state.live {
-                self.activate(node, &Some(iteration.clone()), outputs.clone(), is_dead, ready);
+                self.activate(node, &Some(iteration.clone()), &mut outputs.clone(), is_dead, ready);
             }
-            state.invariants.push((node, outputs));
+            state.invariants.push((node, std::mem::take(outputs)));
         } else if let Some(first) = state.live.front().cloned() {
             // The first iteration cannot be over while an Enter is missing.
             self.activate(node, &Some(first), outputs, is_dead, ready);
@@ -127,7 +127,7 @@ impl Step {
         &self,
         node: u32,
         from: &IterationRef,
-        outputs: Outputs,
+        outputs: &mut Values,
         ready: &mut ReadyList,
     ) -> Result<()> {
         let Some((frame, _)) = from.as_ref().and_then(|iteration| iteration.home.as_ref()) else {
@@ -152,7 +152,7 @@ impl Step {
         &self,
         node: u32,
         from: &IterationRef,
-        outputs: Outputs,
+        outputs: &mut Values,
         ready: &mut ReadyList,
     ) {
         let Some((frame, index)) = from.as_ref().and_then(|iteration| iteration.home.as_ref()) else {
@@ -161,7 +161,7 @@ impl Step {
         let mut state = frame.state.lock();
         if *index == state.newest {
             if state.live.len() >= self.executable.frames[frame.index as usize].parallel_iterations {
-                state.deferred.push((node, outputs));
+                state.deferred.push((node, std::mem::take(outputs)));
                 return;
             }
             self.begin_iteration(frame, &mut state, ready);
@@ -217,7 +217,7 @@ impl Step {
         let iteration = Some(iteration);
         for (node, outputs) in &state.invariants {
             let is_dead = outputs.iter().all(Option::is_none);
-            self.activate(*node, &iteration, outputs.clone(), is_dead, ready);
+            self.activate(*node, &iteration, &mut outputs.clone(), is_dead, ready);
         }
     }
 
@@ -232,11 +232,10 @@ impl Step {
         let mut ended = self.retire_in(frame, state, ready);
         let mut current = frame.clone();
         while ended {
-            let outputs = || (0..1).map(|_| None).collect::<Outputs>();
             let exited = std::mem::take(&mut current.state.lock().exited);
             for &exit in &self.executable.frames[current.index as usize].exits {
                 if !exited.contains(&exit) {
-                    self.activate(exit, &current.parent, outputs(), true, ready);
+                    self.activate(exit, &current.parent, &mut vec![None], true, ready);
                 }
             }
             let parent = self.iteration(&current.parent);
@@ -266,8 +265,8 @@ impl Step {
                 let deferred = std::mem::take(&mut state.deferred);
                 self.begin_iteration(frame, &mut state, ready);
                 let newest = state.live.back().cloned();
-                for (node, outputs) in deferred {
-                    self.activate(node, &newest, outputs, false, ready);
+                for (node, mut outputs) in deferred {
+                    self.activate(node, &newest, &mut outputs, false, ready);
                 }
             } else if state.live.is_empty() {
                 return true;

@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, bail};
-use tensorfleet_ops::kernel::{
-    AsyncContext, AsyncKernel, Context, Inputs, KernelBox, Outputs, StepContext, Value,
-};
+use tensorfleet_ops::kernel::{AsyncContext, AsyncKernel, Context, KernelBox, Outputs, StepContext, Value};
 use tensorfleet_ops::op::{Cost, Flow};
 
 use super::counts::{Arrival, MergeInput};
@@ -57,11 +55,27 @@ pub struct Step {
     on_done: Mutex<Option<OnStepDone>>,
 }
 
+/// Values on their way into or out of a kernel; `None` is dead.
+pub(super) type Values = Vec<Option<Value>>;
+
 /// What running a node came to.
 enum Outcome {
-    Finished(Result<Outputs>),
+    /// Its outputs are there.
+    Finished,
     /// Its continuation will come.
     Waiting,
+}
+
+/// A thread at work on a step. Its lists are kept from node to node, so that running one allocates nothing.
+struct Worker<'a> {
+    step: &'a Arc<Step>,
+    /// Nodes this thread will run, the next one last.
+    stack: ReadyList,
+    /// How many of them are expensive.
+    expensive: usize,
+    new: ReadyList,
+    inputs: Values,
+    outputs: Values,
 }
 
 impl Step {
@@ -103,43 +117,9 @@ impl Step {
     }
 
     /// Runs nodes, and what they make ready, until nothing is left for this thread.
-    fn run_nodes(self: &Arc<Step>, mut stack: ReadyList) {
-        let mut new = ReadyList::new();
-        let mut expensive = 0;
-        while let Some(ready) = stack.pop() {
-            expensive -= usize::from(ready.is_expensive);
-            if self.has_failed.load(Ordering::Acquire) {
-                self.retire(0);
-                continue;
-            }
-            if self.context.cancellation.is_cancelled() {
-                self.fail(self.cancelled());
-                self.retire(0);
-                continue;
-            }
-            if let Outcome::Finished(outputs) = self.run_node(&ready) {
-                self.settle(&ready, outputs, &mut new);
-                self.hand_out(&mut new, &mut stack, &mut expensive);
-            }
-        }
-    }
-
-    /// Gives new work to this thread, or to others where that pays.
-    fn hand_out(self: &Arc<Step>, new: &mut ReadyList, stack: &mut ReadyList, expensive: &mut usize) {
-        let is_only_one = new.len() + stack.len() <= 1;
-        for mut ready in new.drain(..) {
-            if is_only_one || !self.is_expensive(&ready) {
-                stack.push(ready);
-            } else if *expensive == 0 {
-                *expensive += 1;
-                ready.is_expensive = true;
-                // At the bottom: what is cheap may make more work for other threads.
-                stack.insert(0, ready);
-            } else {
-                let step = self.clone();
-                thread_pool::shared().spawn(move || step.run_nodes(vec![ready]));
-            }
-        }
+    fn run_nodes(self: &Arc<Step>, stack: ReadyList) {
+        let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
+        Worker { step: self, stack, expensive: 0, new, inputs, outputs }.run();
     }
 
     fn is_expensive(&self, ready: &Ready) -> bool {
@@ -164,15 +144,15 @@ impl Step {
     }
 
     /// Records what a node did: its outputs or its error.
-    fn settle(&self, ready: &Ready, outputs: Result<Outputs>, new: &mut ReadyList) {
+    fn settle(&self, ready: &Ready, result: Result<()>, outputs: &mut Values, new: &mut ReadyList) {
         let item = &self.executable.nodes[ready.node as usize];
-        let propagated = outputs.and_then(|outputs| self.propagate(ready, outputs, new));
-        if let Err(status) = propagated {
+        if let Err(status) = result.and_then(|()| self.propagate(ready, outputs, new)) {
             self.fail(status.at_node(&item.name, &item.op, &self.context.device));
             new.clear();
         } else {
             self.node_finished(&ready.iteration, new);
         }
+        outputs.clear();
         self.retire(new.len());
     }
 
@@ -216,102 +196,98 @@ impl Step {
         self.context.cancellation.reason().unwrap_or_else(|| Status::cancelled("the step was cancelled"))
     }
 
-    fn run_node(self: &Arc<Step>, ready: &Ready) -> Outcome {
+    fn run_node(
+        self: &Arc<Step>,
+        ready: &Ready,
+        inputs: &mut Values,
+        outputs: &mut Values,
+    ) -> Result<Outcome> {
         let item = &self.executable.nodes[ready.node as usize];
-        let runs_dead = matches!(item.flow, Flow::Transfer | Flow::Trigger);
-        if ready.is_dead && !runs_dead {
-            return Outcome::Finished(Ok(no_outputs(item)));
+        inputs.clear();
+        outputs.clear();
+        outputs.resize_with(item.num_outputs as usize, || None);
+        if ready.is_dead && !matches!(item.flow, Flow::Transfer | Flow::Trigger) {
+            return Ok(Outcome::Finished);
         }
-        let inputs = match self.take_inputs(item, ready) {
-            Ok(inputs) => inputs,
-            Err(status) => return Outcome::Finished(Err(status)),
-        };
+        self.take_inputs(item, ready, inputs)?;
         match &item.body {
             Body::Kernel(kernel) => match &**kernel {
                 KernelBox::Sync(kernel) => {
-                    let compute = || self.compute(item, ready, inputs, |ctx| kernel.compute(ctx));
-                    Outcome::Finished(
-                        catch_unwind(AssertUnwindSafe(compute)).unwrap_or_else(|_| Err(panicked())),
-                    )
+                    let mut context = Context {
+                        step: &self.context,
+                        frame: self.iteration(&ready.iteration).frame_iteration(),
+                        inputs,
+                        outputs,
+                        is_input_dead: ready.is_dead,
+                    };
+                    let compute = AssertUnwindSafe(|| kernel.compute(&mut context));
+                    catch_unwind(compute).unwrap_or_else(|_| Err(panicked()))?;
                 }
-                KernelBox::Async(kernel) => self.start_async(&**kernel, ready, inputs),
+                KernelBox::Async(kernel) => return self.start_async(&**kernel, ready, inputs, outputs),
             },
             Body::Argument(index) => {
                 let argument = self.arguments[*index as usize].lock().take();
-                let argument = argument.ok_or_else(|| Status::internal("an argument was taken twice"));
-                Outcome::Finished(
-                    argument.map(|tensor| std::iter::once(Some(Value::Tensor(tensor))).collect()),
-                )
+                let argument = argument.ok_or_else(|| Status::internal("an argument was taken twice"))?;
+                outputs[0] = Some(Value::Tensor(argument));
             }
-            Body::Result(index) => {
-                *self.results[*index as usize].lock() = inputs.into_iter().next().flatten();
-                Outcome::Finished(Ok(Outputs::new()))
-            }
+            Body::Result(index) => *self.results[*index as usize].lock() = inputs.pop().flatten(),
         }
-    }
-
-    fn compute(
-        &self,
-        item: &ExecNode,
-        ready: &Ready,
-        mut inputs: Inputs,
-        kernel: impl FnOnce(&mut Context<'_>) -> Result<()>,
-    ) -> Result<Outputs> {
-        let mut outputs = no_outputs(item);
-        kernel(&mut Context {
-            step: &self.context,
-            frame: self.iteration(&ready.iteration).frame_iteration(),
-            inputs: &mut inputs,
-            outputs: &mut outputs,
-            is_input_dead: ready.is_dead,
-        })?;
-        Ok(outputs)
+        Ok(Outcome::Finished)
     }
 
     /// Starts a kernel that may wait. If it finishes within the call, the result is used at once; otherwise the
     /// continuation goes to a pool thread, because whoever completes it is busy with something else.
-    fn start_async(self: &Arc<Step>, kernel: &dyn AsyncKernel, ready: &Ready, inputs: Inputs) -> Outcome {
+    fn start_async(
+        self: &Arc<Step>,
+        kernel: &dyn AsyncKernel,
+        ready: &Ready,
+        inputs: &mut Values,
+        outputs: &mut Values,
+    ) -> Result<Outcome> {
         let call = Arc::new(Mutex::new(AsyncCall::Starting));
         let context = AsyncContext {
             step: self.context.clone(),
             frame: self.iteration(&ready.iteration).frame_iteration(),
-            inputs,
+            inputs: inputs.drain(..).collect(),
             is_input_dead: ready.is_dead,
         };
         let (node, iteration, is_dead) = (ready.node, ready.iteration.clone(), ready.is_dead);
         let step = self.clone();
-        let mut continuation = Continuation(Some((call.clone(), move |result| {
+        let mut continuation = Continuation(Some((call.clone(), move |result: Result<Outputs>| {
             thread_pool::shared().spawn(move || {
                 let ready = Ready { node, iteration, is_dead, is_expensive: false };
-                let mut new = ReadyList::new();
-                step.settle(&ready, result, &mut new);
+                let (mut outputs, mut new) = (Values::new(), ReadyList::new());
+                let result = result.map(|values| outputs.extend(values));
+                step.settle(&ready, result, &mut outputs, &mut new);
                 step.run_nodes(new);
             });
         })));
         let start = || kernel.start(context, Box::new(move |result| continuation.complete(result)));
         // A panic drops the continuation, which completes the call with an error.
         let _ = catch_unwind(AssertUnwindSafe(start));
-        let mut call = call.lock();
-        match std::mem::replace(&mut *call, AsyncCall::Returned) {
-            AsyncCall::Finished(result) => Outcome::Finished(result),
-            _ => Outcome::Waiting,
+        match std::mem::replace(&mut *call.lock(), AsyncCall::Returned) {
+            AsyncCall::Finished(result) => {
+                outputs.clear();
+                outputs.extend(result?);
+                Ok(Outcome::Finished)
+            }
+            _ => Ok(Outcome::Waiting),
         }
     }
 
-    fn take_inputs(&self, item: &ExecNode, ready: &Ready) -> Result<Inputs> {
+    fn take_inputs(&self, item: &ExecNode, ready: &Ready, inputs: &mut Values) -> Result<()> {
         let iteration = self.iteration(&ready.iteration);
         if item.flow == Flow::Merge {
             let winner = iteration.counts.merge_winner(item.position);
-            let take = |input: u32| {
+            inputs.extend((0..item.num_inputs).map(|input| {
                 if Some(input) != winner {
                     return None;
                 }
                 // SAFETY: this input's arrival made the merge ready; the merge runs once per iteration.
                 unsafe { iteration.slots.take(item.first_slot + input) }
-            };
-            return Ok((0..item.num_inputs).map(take).collect());
+            }));
+            return Ok(());
         }
-        let mut inputs = Inputs::with_capacity(item.num_inputs as usize);
         for input in 0..item.num_inputs {
             // SAFETY: the node became ready, so all its inputs have arrived, and it runs once per iteration.
             inputs.push(unsafe { iteration.slots.take(item.first_slot + input) });
@@ -321,11 +297,11 @@ impl Step {
                 prepare_reference(input, *kind)?;
             }
         }
-        Ok(inputs)
+        Ok(())
     }
 
     /// Passes outputs on to the consumers, in the iteration they belong to.
-    fn propagate(&self, ready: &Ready, outputs: Outputs, new: &mut ReadyList) -> Result<()> {
+    fn propagate(&self, ready: &Ready, outputs: &mut Values, new: &mut ReadyList) -> Result<()> {
         let item = &self.executable.nodes[ready.node as usize];
         let is_dead = ready.is_dead && item.flow != Flow::Trigger;
         match item.flow {
@@ -351,7 +327,7 @@ impl Step {
         &self,
         node: u32,
         target: &IterationRef,
-        mut outputs: Outputs,
+        outputs: &mut Values,
         is_dead: bool,
         new: &mut ReadyList,
     ) {
@@ -397,6 +373,47 @@ impl Step {
     }
 }
 
+impl Worker<'_> {
+    fn run(&mut self) {
+        while let Some(ready) = self.stack.pop() {
+            self.expensive -= usize::from(ready.is_expensive);
+            let step = self.step;
+            if step.has_failed.load(Ordering::Acquire) {
+                step.retire(0);
+            } else if step.context.cancellation.is_cancelled() {
+                step.fail(step.cancelled());
+                step.retire(0);
+            } else {
+                let result = match step.run_node(&ready, &mut self.inputs, &mut self.outputs) {
+                    Ok(Outcome::Waiting) => continue,
+                    Ok(Outcome::Finished) => Ok(()),
+                    Err(status) => Err(status),
+                };
+                step.settle(&ready, result, &mut self.outputs, &mut self.new);
+                self.hand_out();
+            }
+        }
+    }
+
+    /// Gives new work to this thread, or to others where that pays.
+    fn hand_out(&mut self) {
+        let is_only_one = self.new.len() + self.stack.len() <= 1;
+        for mut ready in self.new.drain(..) {
+            if is_only_one || !self.step.is_expensive(&ready) {
+                self.stack.push(ready);
+            } else if self.expensive == 0 {
+                self.expensive += 1;
+                ready.is_expensive = true;
+                // At the bottom: what is cheap may make more work for other threads.
+                self.stack.insert(0, ready);
+            } else {
+                let step = self.step.clone();
+                thread_pool::shared().spawn(move || step.run_nodes(vec![ready]));
+            }
+        }
+    }
+}
+
 /// The state of a call to a kernel that may wait.
 enum AsyncCall {
     /// The kernel's `start` has not returned.
@@ -428,10 +445,6 @@ impl<F: FnOnce(Result<Outputs>)> Drop for Continuation<F> {
     fn drop(&mut self) {
         self.complete(Err(Status::internal("the kernel gave up without a result")));
     }
-}
-
-fn no_outputs(item: &ExecNode) -> Outputs {
-    (0..item.num_outputs).map(|_| None).collect()
 }
 
 fn prepare_reference(input: &mut Option<Value>, kind: InputKind) -> Result<()> {

@@ -1,0 +1,87 @@
+//! [`simd_dispatch!`](crate::simd_dispatch): one loop, compiled for the baseline and for AVX2, chosen at run time.
+//!
+//! The crate is built for any x86-64, whose baseline has vectors of four floats and no rounding or blending
+//! instructions. Hot loops gain a factor of two and more from AVX2, so they are compiled a second time with these
+//! features on. Both versions are the same source and Rust never fuses or reorders floating-point operations by
+//! itself: results are the same bits on every machine, unless the loop asks for `mul_add` explicitly.
+
+/// Whether the vector features that [`simd_dispatch!`](crate::simd_dispatch) compiles for are there.
+///
+/// The answer is cached by the standard library; asking costs a load and a branch.
+#[inline(always)]
+pub fn has_wide_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+/// Defines a function whose body is compiled twice, for the baseline and for AVX2 with FMA, and which picks the
+/// version that the processor supports.
+///
+/// Write the body so that it auto-vectorises: slices of equal length (assert or cut them before the loop), no
+/// branches, calls only to `#[inline(always)]` functions. Type parameters stand in brackets, and each must follow
+/// from the arguments; pass a marker by value where it would not.
+///
+/// ```ignore
+/// simd_dispatch! {
+///     /// Multiplies every element by `factor`.
+///     pub(crate) fn scale[T: Copy + std::ops::Mul<Output = T>](values: &mut [T], factor: T) {
+///         values.iter_mut().for_each(|value| *value = *value * factor);
+///     }
+/// }
+/// ```
+///
+/// A function that runs a few nanoseconds gains nothing; give it whole slices.
+#[macro_export]
+macro_rules! simd_dispatch {
+    ($(
+        $(#[$meta:meta])*
+        $visibility:vis fn $name:ident $([$($generics:tt)*])? ($($arg:ident : $type:ty),* $(,)?) $(-> $output:ty)?
+        $body:block
+    )+) => {$(
+        $(#[$meta])*
+        $visibility fn $name $(<$($generics)*>)? ($($arg: $type),*) $(-> $output)? {
+            #[inline(always)]
+            fn portable $(<$($generics)*>)? ($($arg: $type),*) $(-> $output)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn wide $(<$($generics)*>)? ($($arg: $type),*) $(-> $output)? {
+                    portable($($arg),*)
+                }
+                if $crate::simd::has_wide_vectors() {
+                    // SAFETY: `wide` has a safe body and needs nothing but the features just found present.
+                    return unsafe { wide($($arg),*) };
+                }
+            }
+            portable($($arg),*)
+        }
+    )+};
+}
+
+#[cfg(test)]
+mod tests {
+    simd_dispatch! {
+        /// The sum of products, by lanes.
+        fn dot[T: Copy + Default + std::ops::Add<Output = T> + std::ops::Mul<Output = T>](a: &[T], b: &[T]) -> T {
+            a.iter().zip(b).fold(T::default(), |sum, (&x, &y)| sum + x * y)
+        }
+        fn negate(values: &mut [i32]) {
+            values.iter_mut().for_each(|value| *value = value.wrapping_neg());
+        }
+    }
+
+    #[test]
+    fn generic_and_plain_functions_are_dispatched() {
+        assert_eq!(dot(&[1.0f32, 2.0], &[3.0, 4.0]), 11.0);
+        let mut values = [1, -2, i32::MIN];
+        negate(&mut values);
+        assert_eq!(values, [-1, 2, i32::MIN]);
+    }
+}
