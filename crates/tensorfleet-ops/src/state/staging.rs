@@ -273,7 +273,7 @@ struct StagingKernel {
 }
 
 impl StagingKernel {
-    fn new(node: &NodeSpec<'_>, request: fn(&Arc<Staging>, AsyncContext, Done)) -> Result<KernelBox> {
+    fn boxed(node: &NodeSpec<'_>, request: fn(&Arc<Staging>, AsyncContext, Done)) -> Result<KernelBox> {
         let outputs = node.outputs.iter().map(|edge| edge.dtype).collect();
         Ok(KernelBox::new_async(StagingKernel { area: Area::new(node)?, outputs, request }))
     }

@@ -98,7 +98,7 @@ fn make(node: &NodeSpec<'_>, kind: Kind) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let handle = owner.handle(
             ctx.step,
-            |name| Ok(Queue::new(name, spec.clone())),
+            |name| Queue::new(name, spec.clone()),
             |queue| queue.check_same(&spec, op),
         )?;
         ctx.set_output(0, handle);
