@@ -56,7 +56,8 @@ impl Graph {
         shapes: Vec<PartialShape>,
     ) -> Result<Queue> {
         let node = self.op(op).name(name).attr("component_types", types.to_vec()).attr("capacity", capacity);
-        let handle = node.attr("shapes", shapes).output()?;
+        // TensorFlow asks for a CPU, since queues have no other kernels.
+        let handle = node.attr("shapes", shapes).device("/device:CPU:*").output()?;
         let name = handle.operation().name();
         Ok(Queue { handle, name, types: types.to_vec() })
     }

@@ -8,14 +8,20 @@ use crate::dispatch;
 /// The elements of an index tensor, all of which lie in `[0, limit)`. `what` names the input in the error, which
 /// reads as TensorFlow's: `indices[1,0] = 4 is not in [0, 4)`.
 pub(crate) fn checked_indices(indices: &Tensor, limit: usize, what: &str) -> Result<Vec<usize>> {
-    dispatch!(indices.dtype(), I in [i32, i64, i16, u8, i8, u16] => {
-        let indices_of = indices.as_slice::<I>()?;
-        // Negative numbers wrap to huge ones, so that one comparison checks both ends.
-        if let Some(bad) = indices_of.iter().position(|&index| index as i64 as u64 >= limit as u64) {
-            return Err(out_of_range(what, indices.shape(), bad, indices_of[bad] as i64, limit));
-        }
-        Ok(indices_of.iter().map(|&index| index as usize).collect())
+    dispatch!(indices.dtype(), I in [i32, i64, i16] => {
+        checked(indices.as_slice::<I>()?, limit)
+            .map_err(|(place, index)| out_of_range(what, indices.shape(), place, index, limit))
     })
+}
+
+/// The indices, or place and value of the first bad one.
+fn checked<I: Copy + Into<i64>>(indices: &[I], limit: usize) -> Result<Vec<usize>, (usize, i64)> {
+    // Negative numbers wrap to huge ones, so that one comparison checks both ends.
+    let is_bad = |&index: &I| Into::<i64>::into(index) as u64 >= limit as u64;
+    match indices.iter().position(is_bad) {
+        Some(bad) => Err((bad, indices[bad].into())),
+        None => Ok(indices.iter().map(|&index| Into::<i64>::into(index) as usize).collect()),
+    }
 }
 
 #[cold]

@@ -45,6 +45,11 @@ enum ResultDim {
     New,
 }
 
+/// One slice for each axis of the input.
+type AxisSlices = SmallVec<[AxisSlice; 8]>;
+/// Where the dimensions of the result come from.
+type Layout = SmallVec<[ResultDim; 8]>;
+
 /// A slice of a tensor whose shape is known.
 #[derive(Debug)]
 pub(crate) struct Slice {
@@ -121,11 +126,7 @@ impl SliceSpec {
         Ok(PartialShape::new(layout.iter().map(|dim| dim.size(&slices))))
     }
 
-    fn resolve_dims(
-        &self,
-        dims: &[Dim],
-        bounds: &Bounds,
-    ) -> Result<(SmallVec<[AxisSlice; 8]>, SmallVec<[ResultDim; 8]>)> {
+    fn resolve_dims(&self, dims: &[Dim], bounds: &Bounds) -> Result<(AxisSlices, Layout)> {
         let count = bounds.strides.len();
         let has = |mask: i64, entry: usize| entry < 64 && mask >> entry & 1 != 0;
         let ellipsis = (0..count).filter(|&entry| has(self.ellipsis_mask, entry));
@@ -139,8 +140,8 @@ impl SliceSpec {
         let is_new = |entry: usize| entry != ellipsis && has(self.new_axis_mask, entry);
         let named = (0..count).filter(|&entry| entry != ellipsis && !is_new(entry)).count();
 
-        let mut slices: SmallVec<[AxisSlice; 8]> = SmallVec::new();
-        let mut layout = SmallVec::new();
+        let mut slices = AxisSlices::new();
+        let mut layout = Layout::new();
         for entry in 0..=count {
             let axis = slices.len();
             if entry == ellipsis {
@@ -218,11 +219,8 @@ fn index_slice(axis: usize, dim: Dim, begin: Option<i64>, stride: i64) -> Result
 
 /// A range of an axis, cut to what there is, as in Python.
 fn range_slice(dim: Dim, begin: Bound, end: Bound, stride: i64) -> AxisSlice {
-    let whole = begin == Bound::Open && end == Bound::Open && stride == 1;
     let unknown = AxisSlice { start: 0, step: stride, len: None };
-    let Some(size) = dim else {
-        return if whole { AxisSlice { len: None, ..unknown } } else { unknown };
-    };
+    let Some(size) = dim else { return unknown };
     let size = size as i64;
     // Walking backwards, the place before the first element is where a range can end.
     let (low, high) = if stride > 0 { (0, size) } else { (-1, size - 1) };

@@ -101,11 +101,12 @@ impl GraphBuilder {
             python_name(a),
             python_name(b)
         );
-        let prefix = self.scopes.qualified("");
-        let name = prefix.trim_end_matches('/').to_string();
+        let name = self.scopes.prefix().to_string();
         let then = self.bring_into(Some(cond.then), then, &name)?;
         let otherwise = self.bring_into(Some(cond.otherwise), otherwise, &name)?;
-        self.emit(NewNode::new("Merge").input_list([otherwise, then]))
+        let are_refs = self.edge_type(then)?.is_ref && self.edge_type(otherwise)?.is_ref;
+        let op = if are_refs { "RefMerge" } else { "Merge" };
+        self.emit(NewNode::new(op).name("Merge").input_list([otherwise, then]))
     }
 
     /// Starts a loop over `variables`. The condition is built from [`Loop::variables`], inside

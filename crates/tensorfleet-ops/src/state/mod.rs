@@ -2,5 +2,16 @@
 
 use crate::op::Op;
 
+mod accumulator;
+mod accumulator_ops;
+mod arithmetic;
+mod naming;
+pub(crate) mod queue;
+mod resource_variable_ops;
+mod sparse_gradient;
+mod variable_ops;
+mod waiting;
+
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] = &[];
+pub(crate) static FAMILIES: &[&[Op]] =
+    &[variable_ops::OPS, resource_variable_ops::OPS, queue::OPS, accumulator_ops::OPS];

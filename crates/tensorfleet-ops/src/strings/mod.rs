@@ -1,8 +1,18 @@
 //! Byte strings: joining, splitting, matching, hashing and conversion.
 
+mod base64;
+mod c_format;
+mod format;
+mod hash_buckets;
+mod hashes;
 mod joining;
 mod matching;
+pub(crate) mod number_text;
+mod numbers;
+mod parts;
 mod re2;
+mod splitting;
+pub(crate) mod tensor_text;
 
 use bytes::Bytes;
 use tensorfleet_core::{Result, Tensor};
@@ -10,11 +20,12 @@ use tensorfleet_core::{Result, Tensor};
 use crate::op::Op;
 
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] = &[joining::OPS, matching::OPS];
+pub(crate) static FAMILIES: &[&[Op]] =
+    &[joining::OPS, matching::OPS, numbers::OPS, hash_buckets::OPS, splitting::OPS, parts::OPS, format::OPS];
 
 /// A tensor of the same shape with every string changed.
-fn each_string(input: &Tensor, mut change: impl FnMut(&Bytes) -> Result<Bytes>) -> Result<Tensor> {
-    let strings: Vec<Bytes> = input.as_strings()?.iter().map(&mut change).collect::<Result<_>>()?;
+fn each_string(input: &Tensor, change: impl FnMut(&Bytes) -> Result<Bytes>) -> Result<Tensor> {
+    let strings: Vec<Bytes> = input.as_strings()?.iter().map(change).collect::<Result<_>>()?;
     Tensor::from_strings(strings, input.shape())
 }
 

@@ -3,6 +3,8 @@
 mod field;
 mod optimizers;
 mod slots;
+#[cfg(test)]
+mod tests;
 mod update;
 
 use crate::op::Op;

@@ -225,13 +225,13 @@ macro_rules! lockstep {
     ($($count:literal: $($slot:ident)+;)+) => {
         $(impl<T: Copy> Lockstep<T, $count> for [T; $count] {
             fn sweep(state: [&mut [T]; $count], gradient: &[T], step: &impl Fn([T; $count], T) -> [T; $count]) {
-                fn apart<T: Copy>(
-                    $($slot: &mut [T],)+ gradient: &[T], step: &impl Fn([T; $count], T) -> [T; $count],
-                ) {
-                    let len = gradient.len();
-                    $(let $slot = &mut $slot[..len];)+
-                    for i in 0..len {
-                        [$($slot[i]),+] = step([$($slot[i]),+], gradient[i]);
+                crate::simd_dispatch! {
+                    fn apart[T: Copy, S: Fn([T; $count], T) -> [T; $count]]($($slot: &mut [T],)+ gradient: &[T], step: &S) {
+                        let len = gradient.len();
+                        $(let $slot = &mut $slot[..len];)+
+                        for i in 0..len {
+                            [$($slot[i]),+] = step([$($slot[i]),+], gradient[i]);
+                        }
                     }
                 }
                 let [$($slot),+] = state;
