@@ -188,6 +188,35 @@ impl Graph {
         Ok(id)
     }
 
+    /// Adds nodes that may refer to each other, in any order; their ids go on where the graph's end.
+    pub fn append(&mut self, nodes: Vec<Node>) -> Result<()> {
+        let len = self.nodes.len() + nodes.len();
+        let inputs = |node: &Node| {
+            let data = node.inputs.iter().map(|input| input.node.index());
+            data.chain(node.control_inputs.iter().map(|input| input.index())).max()
+        };
+        for node in &nodes {
+            ensure!(
+                inputs(node).is_none_or(|index| index < len),
+                InvalidArgument,
+                "Node '{}' has an input that is not a node of this graph",
+                node.name
+            );
+        }
+        for node in nodes {
+            let id = NodeId::from_index(self.nodes.len());
+            ensure!(
+                !self.by_name.contains_key(&node.name),
+                InvalidArgument,
+                "Node '{}' is not unique",
+                node.name
+            );
+            self.by_name.insert(node.name.clone(), id);
+            self.nodes.push(node);
+        }
+        Ok(())
+    }
+
     /// Changes a node in place. The name must stay as it is.
     pub fn node_mut(&mut self, id: NodeId) -> NodeMut<'_> {
         NodeMut(&mut self.nodes[id.index()])

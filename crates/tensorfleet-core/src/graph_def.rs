@@ -38,6 +38,17 @@ impl Graph {
     /// Adds the nodes and functions of `def`, whose inputs may name nodes of either. On an error the graph is
     /// unchanged.
     pub fn extend(&mut self, def: GraphDef, limits: &GraphLimits) -> Result<()> {
+        self.extend_checked(def, limits, |_, _| Ok(()))
+    }
+
+    /// Like [`Graph::extend`], with a further check of the new nodes before they become part of the graph. The
+    /// check gets the graph without them, and the nodes, whose ids go on where the graph's end.
+    pub fn extend_checked<T>(
+        &mut self,
+        def: GraphDef,
+        limits: &GraphLimits,
+        check: impl FnOnce(&Graph, &[Node]) -> Result<T>,
+    ) -> Result<T> {
         let count = self.nodes.len().saturating_add(def.node.len());
         ensure!(
             count <= limits.max_nodes,
@@ -54,6 +65,7 @@ impl Graph {
         }
         check_acyclic(&nodes, self.nodes.len())?;
         let library = merged_library(self.library.as_ref(), def.library)?;
+        let checked = check(self, &nodes)?;
 
         self.by_name.extend(
             nodes
@@ -65,7 +77,7 @@ impl Graph {
         self.library = library;
         self.versions = self.versions.take().or(def.versions);
         self.debug_info = self.debug_info.take().or(def.debug_info);
-        Ok(())
+        Ok(checked)
     }
 
     fn index_new_names(&self, defs: &[NodeDef]) -> Result<FxHashMap<Arc<str>, NodeId>> {

@@ -66,8 +66,8 @@ fn machine_bytes() -> Option<usize> {
 /// An owned, aligned, initialised block of bytes.
 pub(crate) struct Block {
     start: NonNull<u8>,
-    /// What was allocated, at least what was asked for.
-    capacity: usize,
+    /// Counts what was allocated, which is at least what was asked for.
+    reservation: Reservation,
 }
 
 // SAFETY: a block is plain memory without thread affinity; access follows Rust's borrow rules.
@@ -78,41 +78,41 @@ unsafe impl Sync for Block {}
 impl Block {
     /// A block of at least `len` bytes with unspecified (but initialised) content.
     pub(crate) fn new(len: usize) -> Result<Block> {
-        if len < RECYCLE_FROM {
-            return Block::fresh(len.max(1));
-        }
-        let (class, capacity) = size_class(len).ok_or_else(|| exhausted(len))?;
-        match FREED.lock().take(class, capacity) {
-            Some(block) => {
-                reserve(capacity).inspect_err(|_| { /* the block is dropped and freed */ })?;
-                Ok(block)
-            }
-            None => Block::fresh(capacity),
-        }
+        Block::obtain(len).map(|(block, _)| block)
     }
 
     /// A block of at least `len` zero bytes.
     pub(crate) fn zeroed(len: usize) -> Result<Block> {
-        if len < RECYCLE_FROM {
-            return Block::fresh(len.max(1));
+        let (mut block, is_zero) = Block::obtain(len)?;
+        if !is_zero {
+            block.bytes_mut().fill(0);
         }
-        let mut block = Block::new(len)?;
-        block.bytes_mut().fill(0);
         Ok(block)
     }
 
+    /// A recycled or a fresh block, and whether it is known to be zero.
+    fn obtain(len: usize) -> Result<(Block, bool)> {
+        if len < RECYCLE_FROM {
+            return Ok((Block::fresh(len.max(1))?, true));
+        }
+        let (class, capacity) = size_class(len).ok_or_else(|| exhausted(len))?;
+        let reservation = Reservation::new(capacity)?;
+        match FREED.lock().take(class, capacity) {
+            Some(start) => Ok((Block { start, reservation }, false)),
+            None => Ok((Block::allocate(reservation)?, true)),
+        }
+    }
+
     fn fresh(capacity: usize) -> Result<Block> {
-        reserve(capacity)?;
+        Block::allocate(Reservation::new(capacity)?)
+    }
+
+    fn allocate(reservation: Reservation) -> Result<Block> {
+        let capacity = reservation.0;
         let layout = layout(capacity).ok_or_else(|| exhausted(capacity))?;
         // SAFETY: the layout's size is not zero (`len.max(1)`, or a size class).
-        let start = unsafe { alloc_zeroed(layout) };
-        match NonNull::new(start) {
-            Some(start) => Ok(Block { start, capacity }),
-            None => {
-                LIVE_BYTES.fetch_sub(capacity, Relaxed);
-                Err(exhausted(capacity))
-            }
-        }
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| exhausted(capacity))?;
+        Ok(Block { start, reservation })
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {
@@ -121,17 +121,17 @@ impl Block {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `start` is valid for `capacity` initialised bytes and `&mut self` makes access exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.capacity) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.reservation.0) }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        LIVE_BYTES.fetch_sub(self.capacity, Relaxed);
-        if self.capacity >= RECYCLE_FROM && FREED.lock().keep(self.start, self.capacity) {
+        let capacity = self.reservation.0;
+        if capacity >= RECYCLE_FROM && FREED.lock().keep(self.start, capacity) {
             return;
         }
-        free(self.start, self.capacity);
+        free(self.start, capacity);
     }
 }
 
@@ -146,13 +146,31 @@ fn free(start: NonNull<u8>, capacity: usize) {
     }
 }
 
-fn reserve(bytes: usize) -> Result<()> {
-    let live = LIVE_BYTES.fetch_add(bytes, Relaxed);
-    if live.checked_add(bytes).is_none_or(|total| total > limit_bytes()) {
-        LIVE_BYTES.fetch_sub(bytes, Relaxed);
-        return Err(exhausted(bytes));
+/// Bytes counted against the limit as long as this lives.
+pub(crate) struct Reservation(usize);
+
+impl Reservation {
+    pub(crate) fn new(bytes: usize) -> Result<Reservation> {
+        let live = LIVE_BYTES.fetch_add(bytes, Relaxed);
+        if live.checked_add(bytes).is_none_or(|total| total > limit_bytes()) {
+            LIVE_BYTES.fetch_sub(bytes, Relaxed);
+            return Err(exhausted(bytes));
+        }
+        Ok(Reservation(bytes))
     }
-    Ok(())
+}
+
+impl Reservation {
+    /// Counts nothing.
+    pub(crate) fn none() -> Reservation {
+        Reservation(0)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        LIVE_BYTES.fetch_sub(self.0, Relaxed);
+    }
 }
 
 #[cold]
@@ -184,10 +202,10 @@ struct FreedBlock(NonNull<u8>);
 unsafe impl Send for FreedBlock {}
 
 impl FreeLists {
-    fn take(&mut self, class: usize, capacity: usize) -> Option<Block> {
+    fn take(&mut self, class: usize, capacity: usize) -> Option<NonNull<u8>> {
         let FreedBlock(start) = self.classes.get_mut(class)?.pop()?;
         self.kept_bytes -= capacity;
-        Some(Block { start, capacity })
+        Some(start)
     }
 
     /// Keeps the block if there is room; returns whether it did.

@@ -12,6 +12,7 @@ use tensorfleet_proto::tensorflow::VariantTensorDataProto;
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element};
+use crate::memory::Reservation;
 use crate::resource_handle::ResourceHandle;
 use crate::shape::Shape;
 use crate::status::{Result, Status};
@@ -37,9 +38,38 @@ pub struct Tensor {
 #[derive(Clone)]
 pub(crate) enum Data {
     Plain(Buffer),
-    Strings(Arc<[Bytes]>),
+    Strings(Arc<Strings>),
     Resources(Arc<[ResourceHandle]>),
     Variants(Arc<[Variant]>),
+}
+
+/// Byte strings, whose headers count against the memory limit.
+pub(crate) struct Strings {
+    items: Box<[Bytes]>,
+    _reservation: Reservation,
+}
+
+impl Strings {
+    fn new(items: Vec<Bytes>) -> Result<Arc<Strings>> {
+        let _reservation = Reservation::new(items.len().saturating_mul(size_of::<Bytes>()))?;
+        Ok(Arc::new(Strings { items: items.into(), _reservation }))
+    }
+
+    /// `count` strings: `first`, then `filler` as often as needed.
+    pub(crate) fn filled(first: &[Bytes], count: usize, filler: Bytes) -> Result<Arc<Strings>> {
+        // Reserved before anything is allocated: the count may come from a hostile shape.
+        let _reservation = Reservation::new(count.saturating_mul(size_of::<Bytes>()))?;
+        let items = first.iter().take(count).cloned();
+        let rest = std::iter::repeat_n(filler, count.saturating_sub(first.len()));
+        Ok(Arc::new(Strings { items: items.chain(rest).collect(), _reservation }))
+    }
+}
+
+impl std::ops::Deref for Strings {
+    type Target = [Bytes];
+    fn deref(&self) -> &[Bytes] {
+        &self.items
+    }
 }
 
 /// An opaque value that travels as a named type with metadata and tensors.
@@ -61,10 +91,7 @@ impl Tensor {
     /// A tensor of zeros, `false` or empty strings.
     pub fn zeros(dtype: DType, shape: Shape) -> Result<Tensor> {
         let data = match dtype {
-            DType::String => {
-                // Every empty string costs a `Bytes`; a bound keeps a hostile shape from exhausting memory.
-                Data::Strings(filled(shape.num_elements(), Bytes::new())?)
-            }
+            DType::String => Data::Strings(Strings::filled(&[], shape.num_elements(), Bytes::new())?),
             DType::Resource | DType::Variant => {
                 bail!(InvalidArgument, "a {dtype} tensor has no default value")
             }
@@ -136,12 +163,18 @@ impl Tensor {
     pub fn from_strings(strings: Vec<Bytes>, dims: &[usize]) -> Result<Tensor> {
         let shape = Shape::new(dims)?;
         check_count(strings.len(), &shape)?;
-        Ok(Tensor { dtype: DType::String, shape, data: Data::Strings(strings.into()) })
+        Ok(Tensor { dtype: DType::String, shape, data: Data::Strings(Strings::new(strings)?) })
+    }
+
+    pub(crate) fn from_string_data(strings: Arc<Strings>, shape: Shape) -> Result<Tensor> {
+        check_count(strings.len(), &shape)?;
+        Ok(Tensor { dtype: DType::String, shape, data: Data::Strings(strings) })
     }
 
     /// A string scalar.
     pub fn string(value: impl Into<Bytes>) -> Tensor {
-        Tensor { dtype: DType::String, shape: Shape::scalar(), data: Data::Strings(Arc::new([value.into()])) }
+        let strings = Strings { items: Box::new([value.into()]), _reservation: Reservation::none() };
+        Tensor { dtype: DType::String, shape: Shape::scalar(), data: Data::Strings(Arc::new(strings)) }
     }
 
     /// A scalar holding a resource handle.
@@ -233,6 +266,37 @@ impl Tensor {
                 buffer.as_bytes_mut().ok_or_else(|| Status::internal("a unique buffer cannot be written"))
             }
             _ => Err(Status::internal("a plain dtype is stored in a buffer")),
+        }
+    }
+
+    /// The elements as another type of the same width, for code that moves elements without looking at them.
+    pub fn as_words<W: Element>(&self) -> Result<&[W]> {
+        self.check_words::<W>()?;
+        Ok(self.buffer()?.as_elements())
+    }
+
+    /// The elements for writing, as another type of the same width; copies shared data first.
+    pub fn make_words_mut<W: Element>(&mut self) -> Result<&mut [W]> {
+        self.check_words::<W>()?;
+        if !self.is_unique() {
+            *self = self.deep_copy()?;
+        }
+        match &mut self.data {
+            Data::Plain(buffer) => {
+                buffer.as_elements_mut().ok_or_else(|| Status::internal("a unique buffer cannot be written"))
+            }
+            _ => Err(Status::internal("a plain dtype is stored in a buffer")),
+        }
+    }
+
+    /// Any bits make a number, but not every byte is a bool: bool stands for itself only.
+    fn check_words<W: Element>(&self) -> Result<()> {
+        let is_bool = self.dtype == DType::Bool || W::DTYPE == DType::Bool;
+        let fits = self.dtype.size() == Some(size_of::<W>()) && align_of::<W>() <= alignment(self.dtype);
+        if self.dtype.storage() == W::DTYPE || (fits && !is_bool) {
+            Ok(())
+        } else {
+            Err(self.is_not(W::DTYPE))
         }
     }
 
@@ -349,7 +413,9 @@ impl Tensor {
                 let slice = buffer.slice(start * size, len * size).ok_or_else(outside)?;
                 return Tensor::from_buffer(self.dtype, Shape::new(dims)?, slice);
             }
-            Data::Strings(strings) => Data::Strings(strings.get(range()).ok_or_else(outside)?.into()),
+            Data::Strings(strings) => {
+                Data::Strings(Strings::new(strings.get(range()).ok_or_else(outside)?.to_vec())?)
+            }
             Data::Resources(handles) => Data::Resources(handles.get(range()).ok_or_else(outside)?.into()),
             Data::Variants(variants) => Data::Variants(variants.get(range()).ok_or_else(outside)?.into()),
         };
@@ -372,14 +438,6 @@ impl Tensor {
     fn is_not(&self, expected: DType) -> Status {
         Status::internal(format!("expected a {expected} tensor, got {}", self.dtype))
     }
-}
-
-fn filled<T: Clone>(count: usize, value: T) -> Result<Arc<[T]>> {
-    let bytes = count.saturating_mul(size_of::<T>());
-    if bytes > crate::memory::limit_bytes() {
-        bail!(ResourceExhausted, "OOM when allocating a tensor of {count} elements");
-    }
-    Ok(std::iter::repeat_n(value, count).collect())
 }
 
 pub(crate) fn byte_len(dtype: DType, shape: &Shape) -> Result<usize> {
@@ -460,7 +518,7 @@ impl PartialEq for Tensor {
             && self.shape == other.shape
             && match (&self.data, &other.data) {
                 (Data::Plain(a), Data::Plain(b)) => a.as_bytes() == b.as_bytes(),
-                (Data::Strings(a), Data::Strings(b)) => a == b,
+                (Data::Strings(a), Data::Strings(b)) => a[..] == b[..],
                 (Data::Resources(a), Data::Resources(b)) => a == b,
                 (Data::Variants(a), Data::Variants(b)) => a == b,
                 _ => false,
@@ -494,6 +552,25 @@ mod tests {
         let address = a.as_bytes().unwrap().as_ptr();
         a.make_mut::<i32>().unwrap()[1] = 20;
         assert_eq!(a.as_bytes().unwrap().as_ptr(), address);
+    }
+
+    #[test]
+    fn elements_are_readable_as_words_of_their_width_but_bool_only_as_itself() {
+        let mut floats = Tensor::vector(&[1.0f32, -0.0]).unwrap();
+        assert_eq!(floats.as_words::<u32>().unwrap(), [1.0f32.to_bits(), 1 << 31]);
+        floats.make_words_mut::<u32>().unwrap()[1] = 2.0f32.to_bits();
+        assert_eq!(floats.as_slice::<f32>().unwrap(), [1.0, 2.0]);
+        assert!(floats.as_words::<u64>().is_err() && floats.as_words::<u16>().is_err());
+        let mut bools = Tensor::vector(&[true]).unwrap();
+        assert!(bools.as_words::<u8>().is_err() && bools.make_words_mut::<u8>().is_err());
+        assert_eq!(bools.as_words::<bool>().unwrap(), [true]);
+        assert!(Tensor::scalar(2u8).as_words::<bool>().is_err());
+        assert!(Tensor::string("a").as_words::<u8>().is_err());
+        // Foreign bytes of complex64 are aligned for floats only.
+        let complex = Tensor::zeros(DType::Complex64, Shape::scalar()).unwrap();
+        assert!(
+            complex.as_words::<u64>().is_err() && complex.as_words::<num_complex::Complex<f32>>().is_ok()
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::dtype::{DType, Element};
 use crate::resource_handle::ResourceHandle;
 use crate::shape::Shape;
 use crate::status::{Result, Status};
-use crate::tensor::{Data, Tensor, Variant};
+use crate::tensor::{Data, Strings, Tensor, Variant};
 use crate::{bail, ensure};
 
 impl Tensor {
@@ -76,11 +76,11 @@ fn decode(proto: &TensorProto, dtype: DType, shape: Shape) -> Result<Tensor> {
     let dims = shape.dims().to_vec();
     match dtype {
         DType::String => {
-            let strings = match content.is_empty() {
-                true => repeat_last(&proto.string_val, count, Bytes::new())?,
-                false => decode_list(content.clone(), count)?,
-            };
-            Tensor::from_strings(strings, &dims)
+            if !content.is_empty() {
+                return Tensor::from_strings(decode_list(content.clone(), count)?, &dims);
+            }
+            let filler = proto.string_val.last().cloned().unwrap_or_default();
+            Tensor::from_string_data(Strings::filled(&proto.string_val, count, filler)?, shape)
         }
         DType::Resource => {
             let protos: Vec<ResourceHandleProto> = match content.is_empty() {
@@ -142,19 +142,6 @@ fn fill<V, T: Element>(shape: Shape, values: &[V], convert: impl Fn(&V) -> T) ->
         }
         Ok(())
     })
-}
-
-/// The first `count` values, a short list filled up with its last value.
-fn repeat_last(values: &[Bytes], count: usize, default: Bytes) -> Result<Vec<Bytes>> {
-    ensure!(
-        count.saturating_mul(size_of::<Bytes>()) <= crate::memory::limit_bytes(),
-        ResourceExhausted,
-        "OOM when allocating a string tensor of {count} elements"
-    );
-    let filler = values.last().cloned().unwrap_or(default);
-    let mut strings: Vec<Bytes> = values.iter().take(count).cloned().collect();
-    strings.resize(count, filler);
-    Ok(strings)
 }
 
 /// List form: `count` varint lengths, then the concatenated bytes; nothing may be left over.

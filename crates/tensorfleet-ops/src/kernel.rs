@@ -115,6 +115,8 @@ pub struct Context<'a> {
     pub inputs: &'a mut [Option<Value>],
     /// The node's outputs; what stays `None` is dead.
     pub outputs: &'a mut [Option<Value>],
+    /// Whether an input, data or control, was dead (only ops with `Flow::Transfer` run then).
+    pub is_input_dead: bool,
 }
 
 /// What an [`AsyncKernel`] sees of its node and step. It owns its inputs, since it may outlive the call.

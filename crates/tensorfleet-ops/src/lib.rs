@@ -5,8 +5,11 @@
 //! [`kernel`] says what a kernel is and sees, [`shape_context`] the same for shape rules. Resources that outlive
 //! a step ([`resource`], [`variable`]) live here, below the runtime, because kernels are their only users.
 //!
+//! Front ends and gradients make graphs through [`builder`], which names, types and shapes nodes as TensorFlow does.
+//!
 //! Kernels know no sessions and no network; what they need of a step they find in [`kernel::StepContext`].
 
+pub mod builder;
 pub mod cancellation;
 pub mod catalogue;
 pub mod dispatch;
@@ -37,3 +40,6 @@ pub(crate) mod testing;
 
 pub use node_spec::NodeSpec;
 pub use op::Op;
+
+#[cfg(test)]
+mod vector_check;

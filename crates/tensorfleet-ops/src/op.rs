@@ -13,8 +13,9 @@
 //! [`crate::signature`]); the shape rule and the kernel are functions that stand beside the table. Tables are
 //! constants, so that a process pays only for the ops it uses.
 
-use tensorfleet_core::{PartialShape, Result};
+use tensorfleet_core::{Endpoint, NodeId, PartialShape, Result};
 
+use crate::builder::GraphBuilder;
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::shape_context::ShapeContext;
@@ -24,6 +25,47 @@ pub type ShapeFn = fn(&ShapeContext<'_>) -> Result<Vec<PartialShape>>;
 
 /// Makes the kernel of a node. Reads attributes here, once, not in every step.
 pub type KernelFn = fn(&NodeSpec<'_>) -> Result<KernelBox>;
+
+/// Adds the nodes that compute the gradients with respect to a node's inputs, one for each data input; `None`
+/// where nothing flows back.
+pub type GradientFn = fn(&mut GraphBuilder, &GradientArgs<'_>) -> Result<Vec<Option<Grad>>>;
+
+/// What a [`GradientFn`] works with.
+#[derive(Clone, Copy, Debug)]
+pub struct GradientArgs<'a> {
+    /// The node to differentiate. Its inputs, outputs and attributes are found through the builder.
+    pub node: NodeId,
+    /// The gradient that arrives at each output; `None` where nothing depends on that output.
+    pub gradients: &'a [Option<Grad>],
+}
+
+/// A gradient in the graph: a whole tensor, or some rows of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grad {
+    /// A tensor of the shape of what it is the gradient of.
+    Dense(Endpoint),
+    /// Rows of a tensor that is zero elsewhere, as gathers give them; TensorFlow's `IndexedSlices`.
+    Slices {
+        /// The rows.
+        values: Endpoint,
+        /// Which rows of the whole they are; one row may come several times, then they add up.
+        indices: Endpoint,
+        /// The shape of the whole.
+        dense_shape: Endpoint,
+    },
+}
+
+/// How an op is differentiated.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Gradient {
+    /// Nobody has said: differentiating through it is an error.
+    #[default]
+    Unknown,
+    /// Nothing flows back, and rightly so.
+    None,
+    /// By the graph this function adds.
+    By(GradientFn),
+}
 
 /// How the executor treats an op's inputs and outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -71,6 +113,8 @@ pub struct Op {
     pub shape: Option<ShapeFn>,
     /// CPU kernel.
     pub kernel: Option<KernelFn>,
+    /// How it is differentiated.
+    pub gradient: Gradient,
     /// Whether running the op has effects or depends on state: never folded, merged or dropped.
     pub stateful: bool,
     /// How it takes part in control flow.
@@ -90,6 +134,7 @@ impl Op {
             attrs: "",
             shape: None,
             kernel: None,
+            gradient: Gradient::Unknown,
             stateful: false,
             flow: Flow::Plain,
             cost: Cost::Linear,
@@ -112,6 +157,18 @@ impl Op {
     /// Gives the kernel.
     pub const fn kernel(mut self, kernel: KernelFn) -> Op {
         self.kernel = Some(kernel);
+        self
+    }
+
+    /// Gives the gradient.
+    pub const fn gradient(mut self, gradient: GradientFn) -> Op {
+        self.gradient = Gradient::By(gradient);
+        self
+    }
+
+    /// Says that nothing flows back through the op.
+    pub const fn not_differentiable(mut self) -> Op {
+        self.gradient = Gradient::None;
         self
     }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use tensorfleet_core::attr::IntoAttr;
-use tensorfleet_core::{Endpoint, Node, NodeId, Result, Status, Tensor};
+use tensorfleet_core::{Endpoint, Node, NodeId, PartialShape, Result, Status, Tensor};
 
 use crate::cancellation::Cancellation;
 use crate::kernel::{AsyncContext, Context, FrameIteration, KernelBox, Outputs, StepContext, Value};
 use crate::node_spec::NodeSpec;
 use crate::rendezvous::{OnReceived, Rendezvous, Transfer};
 use crate::resource::ResourceManager;
+use crate::shape_context::{InputShape, ShapeContext};
 use crate::variable::Variable;
 
 /// An op about to be run: `TestOp::new("Neg").attr("T", DType::Float).input(tensor).run()`.
@@ -17,11 +18,18 @@ pub(crate) struct TestOp {
     node: Node,
     inputs: Vec<Option<Value>>,
     step: Arc<StepContext>,
+    checks_shapes: bool,
 }
 
 impl TestOp {
     pub(crate) fn new(op: &str) -> TestOp {
-        TestOp { node: Node::new("node_under_test", op), inputs: Vec::new(), step: test_step() }
+        let node = Node::new("node_under_test", op);
+        TestOp { node, inputs: Vec::new(), step: test_step(), checks_shapes: false }
+    }
+
+    /// An op whose shape rule must have foretold the shapes that the kernel gives.
+    pub(crate) fn with_shape_check(op: &str) -> TestOp {
+        TestOp { checks_shapes: true, ..TestOp::new(op) }
     }
 
     /// Runs in the same step, and so with the same resources, as other ops.
@@ -49,8 +57,42 @@ impl TestOp {
         self
     }
 
+    /// What the shape rule says, knowing all values, shapes only, or nothing.
+    fn foretold_shapes(&self) -> Result<Vec<Vec<PartialShape>>> {
+        let spec = NodeSpec::resolve(&self.node)?;
+        let Some(rule) = spec.op().shape else { return Ok(Vec::new()) };
+        let known: Vec<InputShape> = self
+            .inputs
+            .iter()
+            .map(|input| match input {
+                Some(Value::Tensor(tensor)) => {
+                    InputShape { shape: tensor.shape().into(), value: Some(tensor.clone()), as_shape: None }
+                }
+                _ => InputShape::default(),
+            })
+            .collect();
+        let shapes: Vec<InputShape> =
+            known.iter().map(|input| InputShape { value: None, ..input.clone() }).collect();
+        let unknown = vec![InputShape::default(); known.len()];
+        [known, shapes, unknown].iter().map(|inputs| rule(&ShapeContext::new(&spec, inputs))).collect()
+    }
+
     /// All outputs, which must be live tensors or references.
     pub(crate) fn run(self) -> Result<Vec<Tensor>> {
+        let foretold = if self.checks_shapes { Some(self.foretold_shapes()) } else { None };
+        let outputs = self.run_tensors()?;
+        for shapes in
+            foretold.into_iter().flat_map(|shapes| shapes.expect("the shape rule accepts valid inputs"))
+        {
+            assert_eq!(shapes.len(), outputs.len(), "the shape rule knows all outputs");
+            for (shape, output) in shapes.iter().zip(&outputs) {
+                assert!(shape.admits(output.shape()), "foretold {shape}, got {}", output.shape());
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn run_tensors(self) -> Result<Vec<Tensor>> {
         let outputs = self.run_values()?;
         outputs
             .into_iter()
@@ -69,6 +111,26 @@ impl TestOp {
         Ok(outputs.remove(0))
     }
 
+    /// The outputs of `count` runs of one kernel with the same inputs, for kernels that move on from step to step.
+    pub(crate) fn run_times(self, count: usize) -> Result<Vec<Vec<Tensor>>> {
+        let spec = NodeSpec::resolve(&self.node)?;
+        let KernelBox::Sync(kernel) = spec.kernel()? else {
+            return Err(Status::unimplemented("only synchronous kernels are run several times"));
+        };
+        let run = |_| {
+            let (mut inputs, step) = (self.inputs.clone(), &self.step);
+            let mut outputs: Outputs = (0..spec.outputs.len()).map(|_| None).collect();
+            let frame = FrameIteration::default();
+            kernel.compute(&mut Context { step, frame, inputs: &mut inputs, outputs: &mut outputs })?;
+            let tensor = |output| match output {
+                Some(Value::Tensor(tensor)) => Ok(tensor),
+                _ => Err(Status::internal("an output that is no tensor")),
+            };
+            outputs.into_iter().map(tensor).collect()
+        };
+        (0..count).map(run).collect()
+    }
+
     /// Raw outputs. An asynchronous kernel must finish within the call.
     pub(crate) fn run_values(mut self) -> Result<Outputs> {
         let spec = NodeSpec::resolve(&self.node)?;
@@ -77,7 +139,13 @@ impl TestOp {
             KernelBox::Sync(kernel) => {
                 let mut outputs: Outputs = (0..spec.outputs.len()).map(|_| None).collect();
                 let (inputs, step) = (&mut self.inputs[..], &self.step);
-                kernel.compute(&mut Context { step, frame, inputs, outputs: &mut outputs })?;
+                kernel.compute(&mut Context {
+                    step,
+                    frame,
+                    inputs,
+                    outputs: &mut outputs,
+                    is_input_dead: false,
+                })?;
                 Ok(outputs)
             }
             KernelBox::Async(kernel) => {

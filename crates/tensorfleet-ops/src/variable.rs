@@ -6,7 +6,7 @@
 //! promise.
 
 use parking_lot::{RwLock, RwLockWriteGuard};
-use tensorfleet_core::{DType, Result, Status, Tensor};
+use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor};
 
 use crate::resource::Resource;
 
@@ -14,6 +14,7 @@ use crate::resource::Resource;
 pub struct Variable {
     name: String,
     dtype: DType,
+    declared_shape: PartialShape,
     /// `None` until initialised. Held for writing during an update, for reading only to take a snapshot or
     /// for one gather.
     value: RwLock<Option<Tensor>>,
@@ -22,7 +23,12 @@ pub struct Variable {
 impl Variable {
     /// A variable without a value.
     pub fn new(name: &str, dtype: DType) -> Variable {
-        Variable { name: name.to_string(), dtype, value: RwLock::new(None) }
+        Variable::with_shape(name, dtype, PartialShape::unknown())
+    }
+
+    /// A variable without a value, of which the graph says that values have this shape.
+    pub fn with_shape(name: &str, dtype: DType, declared_shape: PartialShape) -> Variable {
+        Variable { name: name.to_string(), dtype, declared_shape, value: RwLock::new(None) }
     }
 
     /// The name it was created under.
@@ -33,6 +39,11 @@ impl Variable {
     /// The dtype of its values.
     pub fn dtype(&self) -> DType {
         self.dtype
+    }
+
+    /// The shape the graph declares, which the first checked assignment must have.
+    pub fn declared_shape(&self) -> &PartialShape {
+        &self.declared_shape
     }
 
     /// Whether it has a value.

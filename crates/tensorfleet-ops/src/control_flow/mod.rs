@@ -1,6 +1,10 @@
-//! Conditionals, loops and transfers between devices.
+//! Conditionals, loops, function boundaries and transfers between devices.
+
+mod boundary;
+mod flow;
+mod transfer;
 
 use crate::op::Op;
 
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] = &[];
+pub(crate) static FAMILIES: &[&[Op]] = &[boundary::OPS, flow::OPS, transfer::OPS];

@@ -1,6 +1,19 @@
-//! Random numbers: TensorFlow's distributions from TensorFlow's generator.
+//! Random numbers with TensorFlow's exact streams, shuffles and samplers.
+
+pub(crate) mod entropy;
+pub(crate) mod philox;
+pub(crate) mod shuffle;
+pub(crate) mod stream;
+
+mod candidate_samplers;
+mod distributions;
+mod fills;
+mod gamma;
+mod multinomial;
+mod range_samplers;
 
 use crate::op::Op;
 
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] = &[];
+pub(crate) static FAMILIES: &[&[Op]] =
+    &[fills::OPS, shuffle::OPS, multinomial::OPS, gamma::OPS, candidate_samplers::OPS];

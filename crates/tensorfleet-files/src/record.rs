@@ -1,0 +1,191 @@
+//! Record files (TFRecord): a length, its checksum, the data, its checksum, and so on to the end of the file.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use flate2::write::{GzEncoder, ZlibEncoder};
+use tensorfleet_core::{Result, Status, ensure};
+
+use crate::atomic_file::io_status;
+use crate::checksum;
+
+const HEADER_BYTES: usize = 12;
+const FOOTER_BYTES: usize = 4;
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// How a whole record file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// One zlib stream.
+    Zlib,
+    /// Gzip members.
+    Gzip,
+}
+
+impl Compression {
+    /// The compression that TensorFlow's ops call `name`: empty, `ZLIB` or `GZIP`.
+    pub fn from_name(name: &str) -> Result<Compression> {
+        match name {
+            "" => Ok(Compression::None),
+            "ZLIB" => Ok(Compression::Zlib),
+            "GZIP" => Ok(Compression::Gzip),
+            _ => Err(Status::invalid_argument(format!("Unsupported compression_type: {name}"))),
+        }
+    }
+}
+
+/// Reads the records of a file in order.
+pub struct RecordReader {
+    input: Box<dyn Read + Send>,
+    path: PathBuf,
+    offset: u64,
+}
+
+impl RecordReader {
+    /// Opens a file.
+    pub fn open(path: impl Into<PathBuf>, compression: Compression) -> Result<RecordReader> {
+        let path = path.into();
+        let file = File::open(&path).map_err(|error| io_status(&path, &error))?;
+        Ok(RecordReader::new(path, Box::new(file), compression))
+    }
+
+    /// Reads from any source; `path` is for messages.
+    pub fn new(path: PathBuf, source: Box<dyn Read + Send>, compression: Compression) -> RecordReader {
+        let input: Box<dyn Read + Send> = match compression {
+            Compression::None => Box::new(BufReader::with_capacity(BUFFER_BYTES, source)),
+            Compression::Zlib => Box::new(BufReader::new(ZlibDecoder::new(source))),
+            Compression::Gzip => Box::new(BufReader::new(MultiGzDecoder::new(source))),
+        };
+        RecordReader { input, path, offset: 0 }
+    }
+
+    /// Where the next record starts, in the uncompressed file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next record, or `None` at the end. A record that is cut short or does not fit its checksum is lost.
+    pub fn next_record(&mut self) -> Result<Option<Vec<u8>>> {
+        let header = self.take(HEADER_BYTES as u64)?;
+        if header.is_empty() {
+            return Ok(None);
+        }
+        let (Some(length), HEADER_BYTES) = (header.first_chunk::<8>(), header.len()) else {
+            return Err(self.truncated());
+        };
+        self.check(length, &header[8..])?;
+        let length = u64::from_le_bytes(*length);
+        let with_footer = length.checked_add(FOOTER_BYTES as u64).ok_or_else(|| self.truncated())?;
+        let mut data = self.take(with_footer)?;
+        if data.len() as u64 != with_footer {
+            return Err(self.truncated());
+        }
+        let footer = data.split_off(length as usize);
+        self.check(&data, &footer)?;
+        self.offset += (HEADER_BYTES as u64) + with_footer;
+        Ok(Some(data))
+    }
+
+    /// Up to `count` bytes. Memory grows with what is there, not with what a length claims.
+    fn take(&mut self, count: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count.min(BUFFER_BYTES as u64) as usize);
+        match (&mut self.input).take(count).read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            // A compressed file that ends early.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.truncated()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                Err(Status::data_loss(format!("{}; {error}", self.path.display())))
+            }
+            Err(error) => Err(io_status(&self.path, &error)),
+        }
+    }
+
+    fn check(&self, bytes: &[u8], stored: &[u8]) -> Result<()> {
+        ensure!(
+            checksum::masked_crc(bytes).to_le_bytes() == stored,
+            DataLoss,
+            "corrupted record at {} in {}",
+            self.offset,
+            self.path.display()
+        );
+        Ok(())
+    }
+
+    #[cold]
+    fn truncated(&self) -> Status {
+        Status::data_loss(format!("truncated record at {} in {}", self.offset, self.path.display()))
+    }
+}
+
+/// Writes records to a file.
+pub struct RecordWriter<W: Write> {
+    output: Output<W>,
+}
+
+enum Output<W: Write> {
+    Plain(W),
+    Zlib(ZlibEncoder<W>),
+    Gzip(GzEncoder<W>),
+}
+
+impl<W: Write> RecordWriter<W> {
+    /// Writes to `output`.
+    pub fn new(output: W, compression: Compression) -> RecordWriter<W> {
+        let level = flate2::Compression::default();
+        let output = match compression {
+            Compression::None => Output::Plain(output),
+            Compression::Zlib => Output::Zlib(ZlibEncoder::new(output, level)),
+            Compression::Gzip => Output::Gzip(GzEncoder::new(output, level)),
+        };
+        RecordWriter { output }
+    }
+
+    /// Appends a record.
+    pub fn write(&mut self, data: &[u8]) -> io::Result<()> {
+        let length = (data.len() as u64).to_le_bytes();
+        let output = self.output.as_write();
+        output.write_all(&length)?;
+        output.write_all(&checksum::masked_crc(&length).to_le_bytes())?;
+        output.write_all(data)?;
+        output.write_all(&checksum::masked_crc(data).to_le_bytes())
+    }
+
+    /// Passes on what has been gathered so far.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.output.as_write().flush()
+    }
+
+    /// Ends a compressed stream and gives back the output.
+    pub fn finish(self) -> io::Result<W> {
+        match self.output {
+            Output::Plain(output) => Ok(output),
+            Output::Zlib(encoder) => encoder.finish(),
+            Output::Gzip(encoder) => encoder.finish(),
+        }
+    }
+}
+
+impl<W: Write> Output<W> {
+    fn as_write(&mut self) -> &mut dyn Write {
+        match self {
+            Output::Plain(output) => output,
+            Output::Zlib(encoder) => encoder,
+            Output::Gzip(encoder) => encoder,
+        }
+    }
+}
+
+/// The records of a whole file.
+pub fn read_all(path: &Path, compression: Compression) -> Result<Vec<Vec<u8>>> {
+    let mut reader = RecordReader::open(path, compression)?;
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        records.push(record);
+    }
+    Ok(records)
+}

@@ -1,0 +1,272 @@
+//! Special functions of `f64`: error function, gamma and its relatives.
+//!
+//! Single precision goes through these too: they are not hot, and double precision spares a second set of
+//! coefficients. Series and expansions are the textbook ones (Abramowitz & Stegun, chapters 6 and 23).
+
+use super::vector_math::FlushDenormal;
+
+unsafe extern "C" {
+    #[link_name = "erf"]
+    safe fn c_erf(x: f64) -> f64;
+    #[link_name = "erfc"]
+    safe fn c_erfc(x: f64) -> f64;
+    fn lgamma_r(x: f64, sign: *mut std::ffi::c_int) -> f64;
+}
+
+/// The error function.
+pub(crate) fn erf(x: f64) -> f64 {
+    c_erf(x)
+}
+
+/// One minus the error function, without cancellation.
+pub(crate) fn erfc(x: f64) -> f64 {
+    c_erfc(x)
+}
+
+/// The logarithm of the absolute value of the gamma function.
+pub(crate) fn ln_gamma(x: f64) -> f64 {
+    let mut sign = 0;
+    // SAFETY: the C library's `lgamma_r` writes one int through the pointer, which outlives the call. (Plain
+    // `lgamma` would write a global.)
+    unsafe { lgamma_r(x, &mut sign) }
+}
+
+/// ln x, where denormal numbers count as zero.
+pub(crate) fn log_f64(x: f64) -> f64 {
+    x.flush_denormal().ln()
+}
+
+/// 1 / (1 + e^-x).
+pub(crate) fn sigmoid_f64(x: f64) -> f64 {
+    let shrunk = (-x.abs()).exp();
+    (if x < 0.0 { shrunk } else { 1.0 }) / (1.0 + shrunk)
+}
+
+/// The derivative of the logarithm of the gamma function. Poles, at zero and the negative integers, give nan.
+pub(crate) fn digamma(x: f64) -> f64 {
+    if x <= 0.0 {
+        if x == x.floor() {
+            return f64::NAN;
+        }
+        // Reflection: psi(x) = psi(1 - x) - pi / tan(pi x).
+        let fraction = x - x.floor();
+        return digamma(1.0 - x) - std::f64::consts::PI / (std::f64::consts::PI * fraction).tan();
+    }
+    // Recurrence up to where the asymptotic series converges: psi(x) = psi(x + 1) - 1 / x.
+    let (mut x, mut value) = (x, 0.0);
+    while x < 10.0 {
+        value -= 1.0 / x;
+        x += 1.0;
+    }
+    let square = 1.0 / (x * x);
+    // Bernoulli numbers B(2k) / 2k.
+    const TERMS: [f64; 7] =
+        [1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0];
+    let series = TERMS.iter().rev().fold(0.0, |sum, term| (sum + term) * square);
+    value + x.ln() - 0.5 / x - series
+}
+
+/// The zeta function gives up on bases below this one.
+const LOWEST_ZETA_BASE: f64 = -1e4;
+
+/// The Hurwitz zeta function: the sum of (q + k)^-x over k = 0, 1, …, for x > 1.
+pub(crate) fn zeta(x: f64, q: f64) -> f64 {
+    if x == 1.0 {
+        return f64::INFINITY;
+    }
+    if !(x > 1.0) || q.is_nan() {
+        return f64::NAN;
+    }
+    if q <= 0.0 {
+        if q == q.floor() {
+            // A term is 0^-x: infinite, and of definite sign for even x only.
+            return if x == x.floor() && x % 2.0 == 0.0 { f64::INFINITY } else { f64::NAN };
+        }
+        // A power of a negative number; and terms below zero are added one by one, so there must not be many.
+        if x != x.floor() || q < LOWEST_ZETA_BASE {
+            return f64::NAN;
+        }
+    }
+    if q.is_infinite() {
+        return 0.0;
+    }
+    euler_maclaurin(x, q)
+}
+
+/// The terms of the zeta sum one by one, then the rest as an integral with corrections.
+fn euler_maclaurin(x: f64, q: f64) -> f64 {
+    // (2k)! / B(2k) for k = 1, 2, …
+    const FACTORS: [f64; 12] = [
+        12.0,
+        -720.0,
+        30240.0,
+        -1209600.0,
+        47900160.0,
+        -1.892_437_580_318_379_7e9,
+        7.47242496e10,
+        -2.950130727918164e12,
+        1.164_678_281_435_006_8e14,
+        -4.597_978_722_407_472_6e15,
+        1.815_210_540_194_354_7e17,
+        -7.166_165_256_175_667e18,
+    ];
+    let (mut sum, mut base, mut term) = (q.powf(-x), q, 0.0);
+    let mut count = 0;
+    while count < 9 || base <= 9.0 {
+        count += 1;
+        base += 1.0;
+        term = base.powf(-x);
+        sum += term;
+        if (term / sum).abs() < f64::EPSILON {
+            return sum;
+        }
+    }
+    if x.is_infinite() {
+        return sum;
+    }
+    sum += term * base / (x - 1.0);
+    sum -= 0.5 * term;
+    let (mut factor, mut order) = (1.0, 0.0);
+    for divisor in FACTORS {
+        factor *= x + order;
+        term /= base;
+        let correction = factor * term / divisor;
+        sum += correction;
+        if (correction / sum).abs() < f64::EPSILON {
+            break;
+        }
+        order += 1.0;
+        factor *= x + order;
+        term /= base;
+        order += 1.0;
+    }
+    sum
+}
+
+/// The `order`-th derivative of the digamma function.
+pub(crate) fn polygamma(order: f64, x: f64) -> f64 {
+    if order < 0.0 || order != order.floor() {
+        return f64::NAN;
+    }
+    if order == 0.0 {
+        return digamma(x);
+    }
+    let sign = if order % 2.0 == 0.0 { -1.0 } else { 1.0 };
+    sign * ln_gamma(order + 1.0).exp() * zeta(order + 1.0, x)
+}
+
+/// The lower regularised incomplete gamma function P(a, x).
+pub(crate) fn igamma(a: f64, x: f64) -> f64 {
+    if x == 0.0 {
+        return 0.0;
+    }
+    match () {
+        _ if !(x > 0.0 && a > 0.0) || (x.is_infinite() && a.is_infinite()) => f64::NAN,
+        _ if x.is_infinite() => 1.0,
+        _ if a.is_infinite() => 0.0,
+        _ if x > 1.0 && x > a => 1.0 - upper_by_fraction(a, x),
+        _ => lower_by_series(a, x),
+    }
+}
+
+/// The upper regularised incomplete gamma function Q(a, x) = 1 - P(a, x).
+pub(crate) fn igammac(a: f64, x: f64) -> f64 {
+    match () {
+        _ if !(x >= 0.0 && a > 0.0) || (x.is_infinite() && a.is_infinite()) => f64::NAN,
+        _ if x.is_infinite() => 0.0,
+        _ if x == 0.0 || a.is_infinite() => 1.0,
+        _ if x < 1.0 || x < a => 1.0 - lower_by_series(a, x),
+        _ => upper_by_fraction(a, x),
+    }
+}
+
+/// x^a e^-x / gamma(a), by logarithms.
+fn incomplete_gamma_front(a: f64, x: f64) -> f64 {
+    (a * x.ln() - x - ln_gamma(a)).exp()
+}
+
+/// Steps after which the incomplete gamma expansions give what they have.
+const MAX_EXPANSION_STEPS: usize = 2000;
+
+fn lower_by_series(a: f64, x: f64) -> f64 {
+    let (mut term, mut sum, mut divisor) = (1.0, 1.0, a);
+    for _ in 0..MAX_EXPANSION_STEPS {
+        divisor += 1.0;
+        term *= x / divisor;
+        sum += term;
+        if term <= sum * f64::EPSILON {
+            break;
+        }
+    }
+    sum * incomplete_gamma_front(a, x) / a
+}
+
+/// Lentz's evaluation of the continued fraction.
+fn upper_by_fraction(a: f64, x: f64) -> f64 {
+    const TINY: f64 = 1e-300;
+    let mut b = x + 1.0 - a;
+    let (mut c, mut d) = (1.0 / TINY, 1.0 / if b.abs() < TINY { TINY } else { b });
+    let mut fraction = d;
+    for step in 1..=MAX_EXPANSION_STEPS {
+        let i = step as f64;
+        let numerator = -i * (i - a);
+        b += 2.0;
+        let guard = |value: f64| if value.abs() < TINY { TINY } else { value };
+        d = 1.0 / guard(numerator * d + b);
+        c = guard(b + numerator / c);
+        let change = d * c;
+        fraction *= change;
+        if (change - 1.0).abs() < f64::EPSILON {
+            break;
+        }
+    }
+    fraction * incomplete_gamma_front(a, x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_close(got: f64, want: f64) {
+        assert!((got - want).abs() <= 1e-12 * want.abs().max(1.0), "got {got}, want {want}");
+    }
+
+    #[test]
+    fn known_values_are_met() {
+        let euler = 0.577_215_664_901_532_9;
+        assert_close(digamma(1.0), -euler);
+        assert_close(digamma(0.5), -euler - 2.0 * std::f64::consts::LN_2);
+        assert_close(digamma(-0.5), 0.036_489_973_978_576_52);
+        assert_close(zeta(2.0, 1.0), std::f64::consts::PI.powi(2) / 6.0);
+        assert_close(zeta(4.0, 1.0), std::f64::consts::PI.powi(4) / 90.0);
+        assert_close(polygamma(1.0, 1.0), std::f64::consts::PI.powi(2) / 6.0);
+        assert_close(polygamma(2.0, 1.0), -2.404_113_806_319_188_6);
+        assert_close(ln_gamma(5.0), 24f64.ln());
+        assert_close(erf(1.0), 0.842_700_792_949_714_9);
+        // P(1, x) = 1 - e^-x.
+        for x in [0.1, 1.0, 3.0, 20.0] {
+            assert_close(igamma(1.0, x), 1.0 - (-x).exp());
+            assert_close(igammac(1.0, x), (-x).exp());
+        }
+    }
+
+    #[test]
+    fn poles_and_foreign_arguments_give_infinity_or_nan() {
+        assert!(digamma(0.0).is_nan() && digamma(-2.0).is_nan());
+        assert_eq!((digamma(f64::INFINITY), zeta(2.0, f64::INFINITY)), (f64::INFINITY, 0.0));
+        assert_eq!((zeta(f64::INFINITY, 0.5), zeta(f64::INFINITY, 30.0)), (f64::INFINITY, 0.0));
+        assert_eq!(zeta(1.0, 2.0), f64::INFINITY);
+        assert!(zeta(0.5, 2.0).is_nan() && zeta(2.5, -0.5).is_nan());
+        assert!(polygamma(0.5, 1.0).is_nan() && polygamma(-1.0, 1.0).is_nan());
+        assert!(igamma(-1.0, 1.0).is_nan() && igamma(1.0, -1.0).is_nan());
+        assert_eq!((igamma(2.0, 0.0), igamma(2.0, f64::INFINITY)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn huge_arguments_end() {
+        // A base of -1e300 plus one is still -1e300: counting up from it would never end.
+        assert!(zeta(2.0, -1e300).is_infinite() && zeta(2.0, -1e9 - 0.5).is_nan());
+        assert!(digamma(-1e18).is_nan());
+        assert!(igamma(1e10, 1e10).is_finite());
+    }
+}

@@ -1,0 +1,297 @@
+//! Element-wise functions of one operand.
+//!
+//! A function is a line in `functions!` (what it computes) and a line in the table (what it is called, and for which
+//! dtypes it exists).
+
+use half::{bf16, f16};
+use num_complex::Complex;
+use tensorfleet_core::{PartialShape, Result, ensure};
+
+use super::elementwise::{
+    BinaryLoop, BinaryOp, UnaryOp, apply_binary, binary_loop, cost, unary_kernel, unary_kernel_to,
+};
+use super::number::{Elementary, Field, Floating, Number, Real};
+use super::special;
+use super::stored::Stored;
+use super::vector_math::FlushDenormal;
+use crate::dispatch;
+use crate::kernel::KernelBox;
+use crate::node_spec::NodeSpec;
+use crate::op::Op;
+use crate::shape_context::{ShapeContext, same_as_input};
+
+const FLOATING: &str = "T: {bfloat16, half, float, double}";
+const FIELD: &str = "T: {bfloat16, half, float, double, complex64, complex128}";
+const SIGNED: &str = "T: {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}";
+const SIGNED_REAL: &str = "T: {bfloat16, half, float, double, int8, int16, int32, int64}";
+const NUMBER: &str = "T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, \
+                      complex64, complex128}";
+const INTEGER: &str = "T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64}";
+
+/// An op `y = f(x)`.
+const fn unary(name: &'static str, attrs: &'static str, kernel: crate::op::KernelFn) -> Op {
+    Op::new(name, "x: T -> y: T").attrs(attrs).shape(same_as_input).kernel(kernel)
+}
+
+/// An op that says something about every element of `x`.
+const fn predicate(name: &'static str, kernel: crate::op::KernelFn) -> Op {
+    Op::new(name, "x: T -> y: bool").attrs(FLOATING).shape(same_as_input).kernel(kernel)
+}
+
+/// The family's table.
+pub(crate) static OPS: &[Op] = &[
+    unary("Neg", SIGNED, signed::<Neg>),
+    unary("Square", NUMBER, number::<Square>),
+    unary("Abs", SIGNED_REAL, signed_real::<Abs>),
+    unary("Sign", SIGNED, sign),
+    unary("Reciprocal", SIGNED, field::<Reciprocal>),
+    unary("Inv", SIGNED, field::<Reciprocal>),
+    unary("Exp", FIELD, field::<Exp>),
+    unary("Expm1", FIELD, field::<Expm1>),
+    unary("Log", FIELD, field::<Log>),
+    unary("Log1p", FIELD, field::<Log1p>),
+    unary("Sqrt", FIELD, field::<Sqrt>),
+    unary("Rsqrt", FIELD, field::<Rsqrt>),
+    unary("Sigmoid", FIELD, field::<Sigmoid>),
+    unary("Tanh", FIELD, field::<Tanh>),
+    unary("Sin", FIELD, field::<Sin>),
+    unary("Cos", FIELD, field::<Cos>),
+    unary("Tan", FIELD, field::<Tan>),
+    unary("Asin", FIELD, field::<Asin>),
+    unary("Acos", FIELD, field::<Acos>),
+    unary("Atan", FIELD, field::<Atan>),
+    unary("Sinh", FIELD, field::<Sinh>),
+    unary("Cosh", FIELD, field::<Cosh>),
+    unary("Asinh", FIELD, field::<Asinh>),
+    unary("Acosh", FIELD, field::<Acosh>),
+    unary("Atanh", FIELD, field::<Atanh>),
+    unary("Floor", FLOATING, floating::<Floor>),
+    unary("Ceil", FLOATING, floating::<Ceil>),
+    unary("Rint", FLOATING, floating::<Round>),
+    unary("Round", SIGNED, signed_real::<Round>),
+    unary("Erf", FLOATING, floating::<Erf>),
+    unary("Erfc", FLOATING, floating::<Erfc>),
+    unary("Lgamma", FLOATING, floating::<Lgamma>),
+    unary("Digamma", FLOATING, floating::<Digamma>),
+    unary("Invert", INTEGER, integer::<Invert>),
+    predicate("IsNan", predicates::<IsNan>),
+    predicate("IsInf", predicates::<IsInf>),
+    predicate("IsFinite", predicates::<IsFinite>),
+    Op::new("LogicalNot", "x: bool -> y: bool").shape(same_as_input).kernel(logical_not),
+    gradient("SqrtGrad", gradient_kernel::<SqrtGrad>),
+    gradient("RsqrtGrad", gradient_kernel::<RsqrtGrad>),
+    gradient("ReciprocalGrad", gradient_kernel::<ReciprocalGrad>),
+    gradient("InvGrad", gradient_kernel::<ReciprocalGrad>),
+    gradient("SigmoidGrad", gradient_kernel::<SigmoidGrad>),
+    gradient("TanhGrad", gradient_kernel::<TanhGrad>),
+];
+
+/// An op that gives a function's gradient from the function's *output* and the gradient that arrives there.
+const fn gradient(name: &'static str, kernel: crate::op::KernelFn) -> Op {
+    Op::new(name, "y: T, dy: T -> z: T").attrs(FIELD).shape(same_as_both).kernel(kernel)
+}
+
+/// Shape rule of the gradient ops: they do not broadcast.
+fn same_as_both(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    Ok(vec![ctx.input(0).merge(ctx.input(1))?])
+}
+
+/// Defines functions: name, the trait its operands have, an expression, its cost.
+macro_rules! functions {
+    ($($name:ident: $kind:path, |$x:ident| $value:expr, $cost:expr;)*) => {$(
+        pub(super) struct $name;
+
+        impl<T: $kind> UnaryOp<T> for $name {
+            type Out = T;
+            const COST: usize = $cost;
+            #[inline(always)]
+            fn apply($x: T) -> T {
+                $value
+            }
+        }
+    )*};
+}
+
+functions! {
+    Neg: Negate, |x| x.negated(), cost::ARITHMETIC;
+    Square: Number, |x| x.times(x), cost::ARITHMETIC;
+    SquaredModulus: Number, |x| x.times(x.conjugate()), cost::ARITHMETIC;
+    Abs: Real, |x| x.magnitude(), cost::ARITHMETIC;
+    SignReal: Real, |x| x.sign(), cost::ARITHMETIC;
+    Reciprocal: Field, |x| T::ONE.divided_by(x), cost::VECTOR_FUNCTION;
+    Exp: Elementary, |x| x.exp(), cost::VECTOR_FUNCTION;
+    Expm1: Elementary, |x| x.exp_minus_1(), cost::SCALAR_FUNCTION;
+    Log: Elementary, |x| x.ln(), cost::VECTOR_FUNCTION;
+    Log1p: Elementary, |x| x.ln_1_plus(), cost::SCALAR_FUNCTION;
+    Sqrt: Elementary, |x| x.sqrt(), cost::VECTOR_FUNCTION;
+    Rsqrt: Elementary, |x| T::ONE.divided_by(x.sqrt()), cost::VECTOR_FUNCTION;
+    Sigmoid: Elementary, |x| x.sigmoid(), cost::VECTOR_FUNCTION;
+    Tanh: Elementary, |x| x.tanh(), cost::VECTOR_FUNCTION;
+    Sin: Elementary, |x| x.sin(), cost::SCALAR_FUNCTION;
+    Cos: Elementary, |x| x.cos(), cost::SCALAR_FUNCTION;
+    Tan: Elementary, |x| x.tan(), cost::SCALAR_FUNCTION;
+    Asin: Elementary, |x| x.asin(), cost::SCALAR_FUNCTION;
+    Acos: Elementary, |x| x.acos(), cost::SCALAR_FUNCTION;
+    Atan: Elementary, |x| x.atan(), cost::SCALAR_FUNCTION;
+    Sinh: Elementary, |x| x.sinh(), cost::SCALAR_FUNCTION;
+    Cosh: Elementary, |x| x.cosh(), cost::SCALAR_FUNCTION;
+    Asinh: Elementary, |x| x.asinh(), cost::SCALAR_FUNCTION;
+    Acosh: Elementary, |x| x.acosh(), cost::SCALAR_FUNCTION;
+    Atanh: Elementary, |x| x.atanh(), cost::SCALAR_FUNCTION;
+    Floor: Floating, |x| x.floor(), cost::ARITHMETIC;
+    Ceil: Floating, |x| x.ceil(), cost::ARITHMETIC;
+    Round: Real, |x| x.rounded(), cost::ARITHMETIC;
+    Erf: Floating, |x| T::from_f64(special::erf(x.to_f64())), cost::SCALAR_FUNCTION;
+    Erfc: Floating, |x| T::from_f64(special::erfc(x.to_f64())), cost::SCALAR_FUNCTION;
+    Lgamma: Floating, |x| T::from_f64(special::ln_gamma(x.to_f64())), cost::SCALAR_FUNCTION;
+    Digamma: Floating, |x| T::from_f64(special::digamma(x.to_f64())), cost::SCALAR_FUNCTION;
+    Not: std::ops::Not<Output = T>, |x| !x, cost::ARITHMETIC;
+    Invert: std::ops::Not<Output = T>, |x| !x, cost::ARITHMETIC;
+}
+
+/// Numbers with a sign.
+pub(super) trait Negate: Number {
+    fn negated(self) -> Self;
+}
+
+macro_rules! negate {
+    ($($integer:ident)* ; $($float:ty),*) => {
+        $(impl Negate for $integer {
+            #[inline(always)]
+            fn negated(self) -> $integer {
+                self.wrapping_neg()
+            }
+        })*
+        $(impl Negate for $float {
+            #[inline(always)]
+            fn negated(self) -> $float {
+                -self
+            }
+        })*
+    };
+}
+negate!(i8 i16 i32 i64; f32, f64, Complex<f32>, Complex<f64>);
+
+/// `Sign` of a complex number: the point of the unit circle in its direction.
+struct SignComplex;
+
+macro_rules! sign_complex {
+    ($($float:ident),*) => {$(
+        impl UnaryOp<Complex<$float>> for SignComplex {
+            type Out = Complex<$float>;
+            #[inline(always)]
+            fn apply(x: Complex<$float>) -> Complex<$float> {
+                let x = x.flush_denormal();
+                if x == Complex::ZERO { x } else { x / x.norm() }
+            }
+        }
+    )*};
+}
+sign_complex!(f32, f64);
+
+/// Defines predicates of floats.
+macro_rules! predicates {
+    ($($name:ident: |$x:ident| $value:expr;)*) => {$(
+        struct $name;
+
+        impl<T: Floating> UnaryOp<T> for $name {
+            type Out = bool;
+            #[inline(always)]
+            fn apply($x: T) -> bool {
+                $value
+            }
+        }
+    )*};
+}
+predicates! {
+    IsNan: |x| x.is_nan();
+    IsInf: |x| x.is_infinite();
+    IsFinite: |x| !x.is_nan() && !x.is_infinite();
+}
+
+super::binary::functions! {
+    SqrtGrad: Field, |y, dy| unless_zero(dy, T::constant(0.5).times(dy).divided_by(y.conjugate())), cost::VECTOR_FUNCTION;
+    RsqrtGrad: Field, |y, dy| {
+        let y = y.conjugate();
+        unless_zero(dy, T::constant(-0.5).times(dy).times(y).times(y.times(y)))
+    }, cost::ARITHMETIC;
+    ReciprocalGrad: Field, |y, dy| {
+        let y = y.conjugate();
+        unless_zero(dy, T::constant(-1.0).times(dy).times(y).times(y))
+    }, cost::ARITHMETIC;
+    SigmoidGrad: Field, |y, dy| dy.times(y.conjugate()).times(T::ONE.minus(y.conjugate())), cost::ARITHMETIC;
+    TanhGrad: Field, |y, dy| dy.times(T::ONE.minus(y.conjugate().times(y.conjugate()))), cost::ARITHMETIC;
+}
+
+/// No gradient stays no gradient, even where the function's slope is infinite.
+#[inline(always)]
+fn unless_zero<T: Field>(dy: T, gradient: T) -> T {
+    if dy.flush_denormal() == T::ZERO { T::ZERO } else { gradient }
+}
+
+/// The kernel of a gradient op: no broadcasting, and the result has the shape of the function's output.
+fn gradient_kernel<F>(node: &NodeSpec<'_>) -> Result<KernelBox>
+where
+    F: BinaryOp<f32, Out = f32>
+        + BinaryOp<f64, Out = f64>
+        + BinaryOp<Complex<f32>, Out = Complex<f32>>
+        + BinaryOp<Complex<f64>, Out = Complex<f64>>,
+{
+    fn kernel<S: Stored>(run: BinaryLoop<S::Compute, S::Compute>, cost: usize) -> KernelBox {
+        KernelBox::from_fn(move |ctx| {
+            let (y, dy) = (ctx.take_input(0)?, ctx.take_input(1)?);
+            let (count, other) = (y.num_elements(), dy.num_elements());
+            ensure!(
+                count == other,
+                InvalidArgument,
+                "The two arguments to a cwise op must have same number of elements, got {count} and {other}"
+            );
+            let dy = dy.reshaped(y.shape().clone())?;
+            ctx.set_output(0, apply_binary::<S>(y, dy, run, cost)?);
+            Ok(())
+        })
+    }
+    dispatch!(node.dtype()?, T in [f32, f64, f16, bf16, Complex<f32>, Complex<f64>] => {
+        type C = <T as Stored>::Compute;
+        Ok(kernel::<T>(binary_loop::<C, F>(), <F as BinaryOp<C>>::COST))
+    })
+}
+
+/// Defines the kernel maker of functions over a set of dtypes: stored types in brackets, compute types after them.
+macro_rules! kernel_makers {
+    ($($maker:ident: [$($stored:ty),*] as [$($compute:ty),*];)*) => {$(
+        fn $maker<F>(node: &NodeSpec<'_>) -> Result<KernelBox>
+        where
+            F: $(UnaryOp<$compute, Out = $compute> +)*,
+        {
+            dispatch!(node.dtype()?, T in [$($stored),*] => Ok(unary_kernel::<T, F>()))
+        }
+    )*};
+}
+
+kernel_makers! {
+    floating: [f32, f64, f16, bf16] as [f32, f64];
+    field: [f32, f64, f16, bf16, Complex<f32>, Complex<f64>] as [f32, f64, Complex<f32>, Complex<f64>];
+    integer: [i8, i16, i32, i64, u8, u16, u32, u64] as [i8, i16, i32, i64, u8, u16, u32, u64];
+    signed_real: [f32, f64, f16, bf16, i8, i16, i32, i64] as [f32, f64, i8, i16, i32, i64];
+    complex: [Complex<f32>, Complex<f64>] as [Complex<f32>, Complex<f64>];
+    signed: [f32, f64, f16, bf16, i8, i16, i32, i64, Complex<f32>, Complex<f64>]
+        as [f32, f64, i8, i16, i32, i64, Complex<f32>, Complex<f64>];
+    number: [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Complex<f32>, Complex<f64>]
+        as [f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, Complex<f32>, Complex<f64>];
+}
+
+fn sign(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    if node.dtype()?.is_complex() { complex::<SignComplex>(node) } else { signed_real::<SignReal>(node) }
+}
+
+fn predicates<F>(node: &NodeSpec<'_>) -> Result<KernelBox>
+where
+    F: UnaryOp<f32, Out = bool> + UnaryOp<f64, Out = bool>,
+{
+    dispatch!(node.dtype()?, T in floating => Ok(unary_kernel_to::<T, bool, F>()))
+}
+
+fn logical_not(_: &NodeSpec<'_>) -> Result<KernelBox> {
+    Ok(unary_kernel::<bool, Not>())
+}

@@ -1,0 +1,183 @@
+//! [`CheckedGraph`]: a graph whose nodes agree with the catalogue and with each other.
+//!
+//! Structure was checked on import (`tensorfleet_core::Graph`); here every node's op, attributes, arity and types
+//! are, once, when the node arrives. Later stages rely on it.
+
+use tensorfleet_core::{
+    DeviceName, EdgeType, Endpoint, Graph, GraphLimits, Node, NodeId, Result, Status, ensure,
+};
+use tensorfleet_ops::NodeSpec;
+use tensorfleet_ops::node_spec::EdgeTypes;
+use tensorfleet_proto::tensorflow::GraphDef;
+
+/// Types of a node's edges.
+#[derive(Clone, Debug, Default)]
+pub struct NodeTypes {
+    /// What the op expects of each data input.
+    pub inputs: EdgeTypes,
+    /// What each output is.
+    pub outputs: EdgeTypes,
+}
+
+/// A graph and the types of all its edges.
+#[derive(Default)]
+pub struct CheckedGraph {
+    graph: Graph,
+    types: Vec<NodeTypes>,
+}
+
+impl CheckedGraph {
+    /// An empty graph.
+    pub fn new() -> CheckedGraph {
+        CheckedGraph::default()
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The types of a node's edges.
+    pub fn types(&self, node: NodeId) -> &NodeTypes {
+        &self.types[node.index()]
+    }
+
+    /// The type of an output, if the node has it.
+    pub fn output_type(&self, endpoint: Endpoint) -> Option<EdgeType> {
+        self.types.get(endpoint.node.index())?.outputs.get(endpoint.slot as usize).copied()
+    }
+
+    /// Adds nodes. On an error the graph is unchanged.
+    pub fn extend(&mut self, def: GraphDef, limits: &GraphLimits) -> Result<()> {
+        let types = &self.types;
+        let new_types = self.graph.extend_checked(def, limits, |old, new| check_new(old, types, new))?;
+        self.types.extend(new_types);
+        Ok(())
+    }
+}
+
+fn check_new(old: &Graph, old_types: &[NodeTypes], new: &[Node]) -> Result<Vec<NodeTypes>> {
+    let mut new_types = Vec::with_capacity(new.len());
+    for node in new {
+        let spec = NodeSpec::resolve(node)?;
+        // A malformed device name is as fatal as a malformed attribute; where it leads is placement's concern.
+        let device = node.device.parse::<DeviceName>();
+        device.map_err(|status| status.at_node(&node.name, &node.op, &node.device))?;
+        new_types.push(NodeTypes { inputs: spec.inputs, outputs: spec.outputs });
+    }
+    let find = |id: NodeId| match id.index().checked_sub(old.len()) {
+        Some(offset) => (&new[offset], &new_types[offset]),
+        None => (old.node(id), &old_types[id.index()]),
+    };
+    for (node, types) in new.iter().zip(&new_types) {
+        let at_node = |status: Status| status.at_node(&node.name, &node.op, &node.device);
+        for (slot, (&input, &expected)) in node.inputs.iter().zip(&types.inputs).enumerate() {
+            let (producer, NodeTypes { outputs, .. }) = find(input.node);
+            let Some(&found) = outputs.get(input.slot as usize) else {
+                return Err(at_node(Status::invalid_argument(format!(
+                    "Node '{}': Connecting to invalid output {} of source node {} which has {} outputs.",
+                    node.name,
+                    input.slot,
+                    producer.name,
+                    outputs.len()
+                ))));
+            };
+            check_edge(&node.name, slot, expected, found, || format!("{}:{}", producer.name, input.slot))
+                .map_err(at_node)?;
+        }
+    }
+    Ok(new_types)
+}
+
+/// Whether an edge of type `found` may feed an input of type `expected`: the same dtype, and a reference where
+/// one is wanted.
+pub(crate) fn check_edge(
+    node: &str,
+    slot: usize,
+    expected: EdgeType,
+    found: EdgeType,
+    source: impl Fn() -> String,
+) -> Result<()> {
+    ensure!(
+        expected.dtype == found.dtype && (found.is_ref || !expected.is_ref),
+        InvalidArgument,
+        "Input {slot} of node {node} was passed {found} from {} incompatible with expected {expected}.",
+        source()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tensorfleet_core::attr::IntoAttr;
+    use tensorfleet_core::{Code, DType, Tensor};
+    use tensorfleet_proto::tensorflow::NodeDef;
+
+    fn node(name: &str, op: &str, inputs: &[&str], dtype: DType) -> NodeDef {
+        let mut attr = std::collections::BTreeMap::new();
+        match op {
+            "Const" => {
+                attr.insert("dtype".to_string(), dtype.into_attr());
+                attr.insert("value".to_string(), Tensor::scalar(1.0f32).into_attr());
+            }
+            _ => {
+                attr.insert("T".to_string(), dtype.into_attr());
+            }
+        }
+        let input = inputs.iter().map(|input| input.to_string()).collect();
+        NodeDef { name: name.into(), op: op.into(), input, attr, ..Default::default() }
+    }
+
+    fn refusal(nodes: Vec<NodeDef>) -> Status {
+        let mut graph = CheckedGraph::new();
+        graph
+            .extend(
+                GraphDef { node: vec![node("a", "Const", &[], DType::Float)], ..Default::default() },
+                &GraphLimits::default(),
+            )
+            .unwrap();
+        let status = graph
+            .extend(GraphDef { node: nodes, ..Default::default() }, &GraphLimits::default())
+            .unwrap_err();
+        assert_eq!(
+            (graph.graph().len(), graph.types.len()),
+            (1, 1),
+            "a refused extension leaves nothing behind"
+        );
+        assert!(graph.graph().find("b").is_none());
+        status
+    }
+
+    #[test]
+    fn nodes_that_break_their_ops_rules_are_refused_by_name() {
+        let mut without_attr = node("b", "Identity", &["a"], DType::Float);
+        without_attr.attr.clear();
+        let mut bad_device = node("b", "Identity", &["a"], DType::Float);
+        bad_device.device = "job:ps".to_string();
+        for (bad, code, fragment) in [
+            (node("b", "NoSuchOp", &[], DType::Float), Code::NotFound, "Op type not registered 'NoSuchOp'"),
+            (without_attr, Code::NotFound, "No attr named 'T'"),
+            (
+                node("b", "Identity", &["a", "a"], DType::Float),
+                Code::InvalidArgument,
+                "do not match 2 inputs",
+            ),
+            (
+                node("b", "Identity", &["a:3"], DType::Float),
+                Code::InvalidArgument,
+                "invalid output 3 of source node a which has 1 outputs",
+            ),
+            (
+                node("b", "Identity", &["a"], DType::Int32),
+                Code::InvalidArgument,
+                "Input 0 of node b was passed float from a:0 incompatible with expected int32.",
+            ),
+            (bad_device, Code::InvalidArgument, "Malformed device specification"),
+        ] {
+            let status = refusal(vec![bad]);
+            assert_eq!(status.code(), code, "{status}");
+            assert!(status.message().contains(fragment), "{status} should contain {fragment}");
+        }
+    }
+}

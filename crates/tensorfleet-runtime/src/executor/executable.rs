@@ -1,0 +1,276 @@
+//! [`Executable`]: a graph compiled into flat arrays, made once and run many times.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tensorfleet_core::{Graph, NodeId, Result, bail, ensure};
+use tensorfleet_ops::NodeSpec;
+use tensorfleet_ops::kernel::KernelBox;
+use tensorfleet_ops::op::{Cost, Flow};
+
+use super::counts::{Counts, MAX_INPUTS};
+use super::frames::{EnterAttrs, FrameIndex, Frames};
+
+/// Gives the kernel of a node. A session keeps the kernels of stateful ops, so that their state (a random stream, a
+/// private queue) goes on from step to step and is the same in every plan that contains the node.
+pub trait KernelSource {
+    /// The kernel for this node.
+    fn kernel(&self, node: &NodeSpec<'_>) -> Result<Arc<KernelBox>>;
+}
+
+/// A compiled graph.
+pub struct Executable {
+    pub(super) nodes: Vec<ExecNode>,
+    pub(super) edges: Vec<Edge>,
+    pub(super) frames: Vec<FrameLayout>,
+    /// Nodes of the root frame without inputs.
+    pub(super) sources: Vec<u32>,
+    pub(super) num_args: usize,
+    pub(super) num_results: usize,
+    has_transfers: bool,
+}
+
+/// A compiled node.
+pub(super) struct ExecNode {
+    pub(super) body: Body,
+    pub(super) flow: Flow,
+    pub(super) cost: Cost,
+    /// The node's input slots in its frame.
+    pub(super) first_slot: u32,
+    pub(super) num_inputs: u32,
+    pub(super) num_outputs: u32,
+    /// The node's counter in its frame.
+    pub(super) position: u32,
+    /// The node's outgoing edges.
+    pub(super) out: Range<u32>,
+    /// For `Enter`: the frame it leads to.
+    pub(super) child_frame: FrameIndex,
+    /// For `Enter`: whether every iteration gets the value.
+    pub(super) is_invariant: bool,
+    /// How to prepare each input; `None` if all are plain values.
+    pub(super) references: Option<Box<[InputKind]>>,
+    pub(super) name: Arc<str>,
+    pub(super) op: Arc<str>,
+}
+
+/// What runs when a node does.
+pub(super) enum Body {
+    Kernel(Arc<KernelBox>),
+    Argument(u32),
+    Result(u32),
+}
+
+/// How an input reaches the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum InputKind {
+    /// As it came.
+    Value,
+    /// The current value of the variable that came.
+    Dereferenced,
+    /// The variable itself, which must have a value.
+    InitializedRef,
+    /// The variable itself.
+    Ref,
+}
+
+/// An edge from a node to a consumer.
+#[derive(Clone, Copy)]
+pub(super) struct Edge {
+    /// The producer's output, or [`CONTROL`].
+    pub(super) output: u32,
+    pub(super) consumer: u32,
+    /// The consumer's input number.
+    pub(super) input: u32,
+    /// Whether this is the last edge of that output: it gets the value itself, the others a clone.
+    pub(super) is_last: bool,
+}
+
+/// The `output` of control edges.
+pub(super) const CONTROL: u32 = u32::MAX;
+
+/// What one iteration of a frame needs.
+pub(super) struct FrameLayout {
+    pub(super) name: String,
+    pub(super) num_slots: usize,
+    pub(super) initial_counts: Vec<u64>,
+    pub(super) parallel_iterations: usize,
+    /// How many `Enter` nodes lead into the frame.
+    pub(super) num_enters: usize,
+    /// The frame's `Exit` nodes.
+    pub(super) exits: Vec<u32>,
+}
+
+impl Executable {
+    /// Compiles `graph`, whose nodes have been checked. Argument and result numbers come from `_Arg` and `_Retval`
+    /// nodes.
+    pub fn compile(graph: &Graph, kernels: &dyn KernelSource) -> Result<Executable> {
+        let specs: Vec<NodeSpec<'_>> = graph.nodes().iter().map(NodeSpec::resolve).collect::<Result<_>>()?;
+        let enter_attrs = |id: NodeId| {
+            let spec = &specs[id.index()];
+            Ok(EnterAttrs {
+                frame_name: spec.attr("frame_name")?,
+                parallel_iterations: spec.attr("parallel_iterations")?,
+            })
+        };
+        let frames = Frames::find(graph, |id| specs[id.index()].op().flow, enter_attrs)?;
+        let mut executable = Executable {
+            nodes: Vec::with_capacity(graph.len()),
+            edges: Vec::new(),
+            frames: frames.infos.iter().map(FrameLayout::empty).collect(),
+            sources: Vec::new(),
+            num_args: 0,
+            num_results: 0,
+            has_transfers: specs.iter().any(|spec| spec.op().flow == Flow::Transfer),
+        };
+        for (index, spec) in specs.iter().enumerate() {
+            executable.add_node(graph, &specs, &frames, index, spec, kernels)?;
+        }
+        executable.add_edges(graph);
+        Ok(executable)
+    }
+
+    /// The number of arguments.
+    pub fn num_args(&self) -> usize {
+        self.num_args
+    }
+
+    /// The number of results.
+    pub fn num_results(&self) -> usize {
+        self.num_results
+    }
+
+    /// Whether the graph sends or receives.
+    pub fn has_transfers(&self) -> bool {
+        self.has_transfers
+    }
+
+    fn add_node(
+        &mut self,
+        graph: &Graph,
+        specs: &[NodeSpec<'_>],
+        frames: &Frames,
+        index: usize,
+        spec: &NodeSpec<'_>,
+        kernels: &dyn KernelSource,
+    ) -> Result<()> {
+        let (node, op) = (spec.node(), spec.op());
+        let inputs = node.inputs.len() + node.control_inputs.len();
+        ensure!(
+            inputs <= MAX_INPUTS,
+            ResourceExhausted,
+            "Node '{}' has {inputs} inputs, more than {MAX_INPUTS}",
+            node.name
+        );
+        let frame = frames.runs_in[index];
+        let layout = &mut self.frames[frame as usize];
+        let (position, first_slot) = (layout.initial_counts.len() as u32, layout.num_slots as u32);
+        layout.num_slots += node.inputs.len();
+        layout.initial_counts.push(match op.flow {
+            Flow::Merge => Counts::initial_merge(node.control_inputs.len()),
+            _ => Counts::initial(inputs),
+        });
+        if op.flow == Flow::Exit {
+            layout.exits.push(index as u32);
+        }
+        let is_enter = op.flow == Flow::Enter;
+        if is_enter {
+            self.frames[frames.leads_to[index] as usize].num_enters += 1;
+        }
+        if inputs == 0 {
+            self.sources.push(index as u32);
+        }
+        let body = self.body(spec, kernels)?;
+        self.nodes.push(ExecNode {
+            body,
+            flow: op.flow,
+            cost: op.cost,
+            first_slot,
+            num_inputs: node.inputs.len() as u32,
+            num_outputs: spec.outputs.len() as u32,
+            position,
+            out: 0..0,
+            child_frame: frames.leads_to[index],
+            is_invariant: is_enter && spec.attr("is_constant")?,
+            references: reference_kinds(graph, specs, index),
+            name: node.name.clone(),
+            op: node.op.clone(),
+        });
+        Ok(())
+    }
+
+    fn body(&mut self, spec: &NodeSpec<'_>, kernels: &dyn KernelSource) -> Result<Body> {
+        let index = |count: &mut usize| -> Result<u32> {
+            let index = spec.attr::<i64>("index")?;
+            let Ok(index) = u32::try_from(index) else {
+                bail!(InvalidArgument, "{} is too large an index", index)
+            };
+            *count = (*count).max(index as usize + 1);
+            Ok(index)
+        };
+        match spec.op().name {
+            "_Arg" => Ok(Body::Argument(index(&mut self.num_args)?)),
+            "_Retval" => Ok(Body::Result(index(&mut self.num_results)?)),
+            _ => Ok(Body::Kernel(kernels.kernel(spec)?)),
+        }
+    }
+
+    /// Lays the outgoing edges of each node side by side, data edges by output, control edges last.
+    fn add_edges(&mut self, graph: &Graph) {
+        let mut outgoing: Vec<SmallVec<[Edge; 2]>> = vec![SmallVec::new(); graph.len()];
+        for (id, node) in graph.iter() {
+            let consumer = id.index() as u32;
+            for (input, from) in node.inputs.iter().enumerate() {
+                outgoing[from.node.index()].push(Edge {
+                    output: from.slot,
+                    consumer,
+                    input: input as u32,
+                    is_last: false,
+                });
+            }
+            for from in &node.control_inputs {
+                outgoing[from.index()].push(Edge { output: CONTROL, consumer, input: 0, is_last: false });
+            }
+        }
+        for (node, mut edges) in self.nodes.iter_mut().zip(outgoing) {
+            edges.sort_by_key(|edge| edge.output);
+            for i in 0..edges.len() {
+                edges[i].is_last = edges.get(i + 1).is_none_or(|next| next.output != edges[i].output);
+            }
+            let start = self.edges.len() as u32;
+            self.edges.extend(edges);
+            node.out = start..self.edges.len() as u32;
+        }
+    }
+}
+
+impl FrameLayout {
+    fn empty(info: &super::frames::FrameInfo) -> FrameLayout {
+        FrameLayout {
+            name: info.name.clone(),
+            num_slots: 0,
+            initial_counts: Vec::new(),
+            parallel_iterations: info.parallel_iterations,
+            num_enters: 0,
+            exits: Vec::new(),
+        }
+    }
+}
+
+/// How the inputs of node `index` are to be prepared, if any of them comes as a reference.
+fn reference_kinds(graph: &Graph, specs: &[NodeSpec<'_>], index: usize) -> Option<Box<[InputKind]>> {
+    let spec = &specs[index];
+    let comes_as_ref = |slot: usize| {
+        let input = graph.nodes()[index].inputs[slot];
+        specs[input.node.index()].outputs.get(input.slot as usize).is_some_and(|edge| edge.is_ref)
+    };
+    let kinds: Box<[InputKind]> = (0..spec.inputs.len())
+        .map(|slot| match (comes_as_ref(slot), spec.inputs[slot].is_ref) {
+            (false, _) => InputKind::Value,
+            (true, false) => InputKind::Dereferenced,
+            (true, true) if spec.op().allows_uninitialized => InputKind::Ref,
+            (true, true) => InputKind::InitializedRef,
+        })
+        .collect();
+    kinds.iter().any(|&kind| kind != InputKind::Value).then_some(kinds)
+}

@@ -1,0 +1,464 @@
+//! [`Step`]: one run of an [`Executable`].
+//!
+//! The thread that starts a step runs it, node after node, from a stack of ready nodes. A node that is expensive goes to
+//! another thread if this one has other expensive work; a node that waits leaves, and its continuation comes back on a
+//! pool thread. The step is over when no node is ready, running or waiting.
+//!
+//! The first error ends it: nodes not yet run are skipped, and those that wait are cancelled. An error that is only a
+//! consequence of another one never hides its cause.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tensorfleet_core::{Result, Status, Tensor, bail};
+use tensorfleet_ops::kernel::{AsyncContext, AsyncKernel, Context, KernelBox, Outputs, StepContext, Value};
+use tensorfleet_ops::op::{Cost, Flow};
+
+use super::counts::{Arrival, MergeInput};
+use super::executable::{Body, CONTROL, ExecNode, Executable, InputKind};
+use super::loops::{Iteration, IterationRef};
+use crate::thread_pool;
+
+/// Called once with the results in order, `None` for dead ones, or with the error.
+pub type OnStepDone = Box<dyn FnOnce(Result<Vec<Option<Tensor>>>) + Send>;
+
+/// A node that may run now.
+pub(super) struct Ready {
+    node: u32,
+    iteration: IterationRef,
+    is_dead: bool,
+    /// Whether it counts as expensive work of the thread that holds it.
+    is_expensive: bool,
+}
+
+/// Nodes that became ready and are not yet given to a thread.
+pub(super) type ReadyList = Vec<Ready>;
+
+/// Inputs of a `Linear` node above this size are worth another thread.
+const EXPENSIVE_LINEAR_BYTES: usize = 256 << 10;
+/// Inputs of a `Heavy` node above this size are worth another thread.
+const EXPENSIVE_HEAVY_BYTES: usize = 16 << 10;
+
+/// A run of an executable.
+pub struct Step {
+    pub(super) executable: Arc<Executable>,
+    context: Arc<StepContext>,
+    root: Iteration,
+    arguments: Box<[Mutex<Option<Tensor>>]>,
+    results: Box<[Mutex<Option<Value>>]>,
+    /// Nodes that are ready, running or waiting.
+    outstanding: AtomicUsize,
+    has_failed: AtomicBool,
+    failure: Mutex<Option<Status>>,
+    on_done: Mutex<Option<OnStepDone>>,
+}
+
+/// Values on their way into or out of a kernel; `None` is dead.
+pub(super) type Values = Vec<Option<Value>>;
+
+/// What running a node came to.
+enum Outcome {
+    /// Its outputs are there.
+    Finished,
+    /// Its continuation will come.
+    Waiting,
+}
+
+/// A thread at work on a step. Its lists are kept from node to node, so that running one allocates nothing.
+struct Worker<'a> {
+    step: &'a Arc<Step>,
+    /// Nodes this thread will run, the next one last.
+    stack: ReadyList,
+    /// How many of them are expensive.
+    expensive: usize,
+    new: ReadyList,
+    inputs: Values,
+    outputs: Values,
+}
+
+impl Step {
+    /// Runs `executable` with these arguments. Works on the calling thread as long as there is something to do, then
+    /// returns; `on_done` is called on whichever thread finishes last.
+    pub fn start(
+        executable: Arc<Executable>,
+        context: Arc<StepContext>,
+        arguments: Vec<Tensor>,
+        on_done: OnStepDone,
+    ) {
+        if arguments.len() != executable.num_args {
+            let (expected, found) = (executable.num_args, arguments.len());
+            return on_done(Err(Status::internal(format!(
+                "the step takes {expected} arguments, got {found}"
+            ))));
+        }
+        let sources = executable.sources.len();
+        let step = Arc::new(Step {
+            root: Iteration::root(&executable.frames[0]),
+            arguments: arguments.into_iter().map(|argument| Mutex::new(Some(argument))).collect(),
+            results: (0..executable.num_results).map(|_| Mutex::new(None)).collect(),
+            // One more for this function, so that the step cannot end before all sources are handed out.
+            outstanding: AtomicUsize::new(sources + 1),
+            has_failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            on_done: Mutex::new(Some(on_done)),
+            executable,
+            context,
+        });
+        let ready = |&node: &u32| Ready { node, iteration: None, is_dead: false, is_expensive: false };
+        let ready = step.executable.sources.iter().rev().map(ready).collect();
+        step.run_nodes(ready);
+        step.retire(0);
+    }
+
+    pub(super) fn iteration<'a>(&'a self, iteration: &'a IterationRef) -> &'a Iteration {
+        iteration.as_deref().unwrap_or(&self.root)
+    }
+
+    /// Runs nodes, and what they make ready, until nothing is left for this thread.
+    fn run_nodes(self: &Arc<Step>, stack: ReadyList) {
+        let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
+        Worker { step: self, stack, expensive: 0, new, inputs, outputs }.run();
+    }
+
+    fn is_expensive(&self, ready: &Ready) -> bool {
+        let item = &self.executable.nodes[ready.node as usize];
+        let limit = match item.cost {
+            Cost::Trivial => return false,
+            Cost::Linear => EXPENSIVE_LINEAR_BYTES,
+            Cost::Heavy => EXPENSIVE_HEAVY_BYTES,
+        };
+        if ready.is_dead || item.flow != Flow::Plain {
+            return false;
+        }
+        let slots = &self.iteration(&ready.iteration).slots;
+        let bytes = |slot: u32| {
+            // SAFETY: the node is ready and not running: all its producers are done, and only this thread has it.
+            match unsafe { slots.peek(slot) } {
+                Some(Value::Tensor(tensor)) if tensor.dtype().is_plain() => tensor.byte_size(),
+                _ => 0,
+            }
+        };
+        (0..item.num_inputs).map(|input| bytes(item.first_slot + input)).sum::<usize>() >= limit
+    }
+
+    /// Records what a node did: its outputs or its error.
+    fn settle(&self, ready: &Ready, result: Result<()>, outputs: &mut Values, new: &mut ReadyList) {
+        let item = &self.executable.nodes[ready.node as usize];
+        if let Err(status) = result.and_then(|()| self.propagate(ready, outputs, new)) {
+            self.fail(status.at_node(&item.name, &item.op, &self.context.device));
+            new.clear();
+        } else {
+            self.node_finished(&ready.iteration, new);
+        }
+        outputs.clear();
+        self.retire(new.len());
+    }
+
+    /// One outstanding node is done and has made `added` others ready. Ends the step after the last.
+    fn retire(&self, added: usize) {
+        if added > 1 {
+            self.outstanding.fetch_add(added - 1, Ordering::Relaxed);
+        } else if added == 0 && self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.finish();
+        }
+    }
+
+    fn finish(&self) {
+        self.root.dismantle();
+        let Some(on_done) = self.on_done.lock().take() else { return };
+        if let Some(status) = self.failure.lock().take() {
+            return on_done(Err(status));
+        }
+        let take = |result: &Mutex<Option<Value>>| match result.lock().take() {
+            Some(Value::Tensor(tensor)) => Ok(Some(tensor)),
+            Some(Value::Ref(variable)) => variable.read().map(Some),
+            None => Ok(None),
+        };
+        on_done(self.results.iter().map(take).collect());
+    }
+
+    /// Remembers the first error, or the first that is not a mere consequence, and stops the rest of the step.
+    fn fail(&self, status: Status) {
+        {
+            let mut failure = self.failure.lock();
+            match &*failure {
+                Some(earlier) if !earlier.is_derived() || status.is_derived() => {}
+                _ => *failure = Some(status.clone()),
+            }
+        }
+        self.has_failed.store(true, Ordering::Release);
+        self.context.cancellation.cancel(status.derived());
+    }
+
+    fn cancelled(&self) -> Status {
+        self.context.cancellation.reason().unwrap_or_else(|| Status::cancelled("the step was cancelled"))
+    }
+
+    fn run_node(
+        self: &Arc<Step>,
+        ready: &Ready,
+        inputs: &mut Values,
+        outputs: &mut Values,
+    ) -> Result<Outcome> {
+        let item = &self.executable.nodes[ready.node as usize];
+        inputs.clear();
+        outputs.clear();
+        outputs.resize_with(item.num_outputs as usize, || None);
+        if ready.is_dead && !matches!(item.flow, Flow::Transfer | Flow::Trigger) {
+            return Ok(Outcome::Finished);
+        }
+        self.take_inputs(item, ready, inputs)?;
+        match &item.body {
+            Body::Kernel(kernel) => match &**kernel {
+                KernelBox::Sync(kernel) => {
+                    let mut context = Context {
+                        step: &self.context,
+                        frame: self.iteration(&ready.iteration).frame_iteration(),
+                        inputs,
+                        outputs,
+                        is_input_dead: ready.is_dead,
+                    };
+                    let compute = AssertUnwindSafe(|| kernel.compute(&mut context));
+                    catch_unwind(compute).unwrap_or_else(|_| Err(panicked()))?;
+                }
+                KernelBox::Async(kernel) => return self.start_async(&**kernel, ready, inputs, outputs),
+            },
+            Body::Argument(index) => {
+                let argument = self.arguments[*index as usize].lock().take();
+                let argument = argument.ok_or_else(|| Status::internal("an argument was taken twice"))?;
+                outputs[0] = Some(Value::Tensor(argument));
+            }
+            Body::Result(index) => *self.results[*index as usize].lock() = inputs.pop().flatten(),
+        }
+        Ok(Outcome::Finished)
+    }
+
+    /// Starts a kernel that may wait. If it finishes within the call, the result is used at once; otherwise the
+    /// continuation goes to a pool thread, because whoever completes it is busy with something else.
+    fn start_async(
+        self: &Arc<Step>,
+        kernel: &dyn AsyncKernel,
+        ready: &Ready,
+        inputs: &mut Values,
+        outputs: &mut Values,
+    ) -> Result<Outcome> {
+        let call = Arc::new(Mutex::new(AsyncCall::Starting));
+        let context = AsyncContext {
+            step: self.context.clone(),
+            frame: self.iteration(&ready.iteration).frame_iteration(),
+            inputs: inputs.drain(..).collect(),
+            is_input_dead: ready.is_dead,
+        };
+        let (node, iteration, is_dead) = (ready.node, ready.iteration.clone(), ready.is_dead);
+        let step = self.clone();
+        let mut continuation = Continuation(Some((call.clone(), move |result: Result<Outputs>| {
+            thread_pool::shared().spawn(move || {
+                let ready = Ready { node, iteration, is_dead, is_expensive: false };
+                let (mut outputs, mut new) = (Values::new(), ReadyList::new());
+                let result = result.map(|values| outputs.extend(values));
+                step.settle(&ready, result, &mut outputs, &mut new);
+                step.run_nodes(new);
+            });
+        })));
+        let start = || kernel.start(context, Box::new(move |result| continuation.complete(result)));
+        // A panic drops the continuation, which completes the call with an error.
+        let _ = catch_unwind(AssertUnwindSafe(start));
+        match std::mem::replace(&mut *call.lock(), AsyncCall::Returned) {
+            AsyncCall::Finished(result) => {
+                outputs.clear();
+                outputs.extend(result?);
+                Ok(Outcome::Finished)
+            }
+            _ => Ok(Outcome::Waiting),
+        }
+    }
+
+    fn take_inputs(&self, item: &ExecNode, ready: &Ready, inputs: &mut Values) -> Result<()> {
+        let iteration = self.iteration(&ready.iteration);
+        if item.flow == Flow::Merge {
+            let winner = iteration.counts.merge_winner(item.position);
+            inputs.extend((0..item.num_inputs).map(|input| {
+                if Some(input) != winner {
+                    return None;
+                }
+                // SAFETY: this input's arrival made the merge ready; the merge runs once per iteration.
+                unsafe { iteration.slots.take(item.first_slot + input) }
+            }));
+            return Ok(());
+        }
+        for input in 0..item.num_inputs {
+            // SAFETY: the node became ready, so all its inputs have arrived, and it runs once per iteration.
+            inputs.push(unsafe { iteration.slots.take(item.first_slot + input) });
+        }
+        if let Some(kinds) = &item.references {
+            for (input, kind) in inputs.iter_mut().zip(kinds) {
+                prepare_reference(input, *kind)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes outputs on to the consumers, in the iteration they belong to.
+    fn propagate(&self, ready: &Ready, outputs: &mut Values, new: &mut ReadyList) -> Result<()> {
+        let item = &self.executable.nodes[ready.node as usize];
+        let is_dead = ready.is_dead && item.flow != Flow::Trigger;
+        match item.flow {
+            Flow::Enter => self.enter(ready.node, &ready.iteration, outputs, is_dead, new),
+            Flow::Exit if !is_dead => self.exit(ready.node, &ready.iteration, outputs, new)?,
+            Flow::NextIteration if !is_dead => {
+                self.next_iteration(ready.node, &ready.iteration, outputs, new)
+            }
+            // Deadness stops here: the frame's end speaks for its exits, and a dead iteration is the last.
+            Flow::Exit | Flow::NextIteration => {}
+            // A receive of a dead value is dead for its control edges, too.
+            Flow::Transfer => {
+                let is_dead = is_dead || (!outputs.is_empty() && outputs.iter().all(Option::is_none));
+                self.activate(ready.node, &ready.iteration, outputs, is_dead, new);
+            }
+            _ => self.activate(ready.node, &ready.iteration, outputs, is_dead, new),
+        }
+        Ok(())
+    }
+
+    /// Delivers outputs to all consumers in `target`, and lists those that became ready.
+    pub(super) fn activate(
+        &self,
+        node: u32,
+        target: &IterationRef,
+        outputs: &mut Values,
+        is_dead: bool,
+        new: &mut ReadyList,
+    ) {
+        let nodes = &self.executable.nodes;
+        let item = &nodes[node as usize];
+        let iteration = self.iteration(target);
+        for edge in &self.executable.edges[item.out.start as usize..item.out.end as usize] {
+            let consumer = &nodes[edge.consumer as usize];
+            let is_control = edge.output == CONTROL;
+            let value = match outputs.get_mut(edge.output as usize) {
+                Some(output) if edge.is_last => output.take(),
+                Some(output) => output.clone(),
+                None => None,
+            };
+            let arrives_dead = if is_control { is_dead } else { value.is_none() };
+            if let Some(value) = value {
+                // SAFETY: this is the edge's producer in this iteration, and the arrival is counted below.
+                unsafe { iteration.slots.put(consumer.first_slot + edge.input, value) };
+            }
+            let arrival = if consumer.flow == Flow::Merge {
+                let input = match (is_control, arrives_dead) {
+                    (true, _) => MergeInput::Control,
+                    (false, false) => MergeInput::Live(edge.input),
+                    (false, true) if item.flow == Flow::Enter => MergeInput::DeadEnter,
+                    (false, true) => MergeInput::Dead,
+                };
+                iteration.counts.arrive_at_merge(consumer.position, consumer.num_inputs, input)
+            } else {
+                iteration.counts.arrive(consumer.position, arrives_dead)
+            };
+            if let Arrival::Ready { is_dead } = arrival {
+                if let Some(iteration) = target {
+                    iteration.add_outstanding();
+                }
+                new.push(Ready {
+                    node: edge.consumer,
+                    iteration: target.clone(),
+                    is_dead,
+                    is_expensive: false,
+                });
+            }
+        }
+    }
+}
+
+impl Worker<'_> {
+    fn run(&mut self) {
+        while let Some(ready) = self.stack.pop() {
+            self.expensive -= usize::from(ready.is_expensive);
+            let step = self.step;
+            if step.has_failed.load(Ordering::Acquire) {
+                step.retire(0);
+            } else if step.context.cancellation.is_cancelled() {
+                step.fail(step.cancelled());
+                step.retire(0);
+            } else {
+                let result = match step.run_node(&ready, &mut self.inputs, &mut self.outputs) {
+                    Ok(Outcome::Waiting) => continue,
+                    Ok(Outcome::Finished) => Ok(()),
+                    Err(status) => Err(status),
+                };
+                step.settle(&ready, result, &mut self.outputs, &mut self.new);
+                self.hand_out();
+            }
+        }
+    }
+
+    /// Gives new work to this thread, or to others where that pays.
+    fn hand_out(&mut self) {
+        let is_only_one = self.new.len() + self.stack.len() <= 1;
+        for mut ready in self.new.drain(..) {
+            if is_only_one || !self.step.is_expensive(&ready) {
+                self.stack.push(ready);
+            } else if self.expensive == 0 {
+                self.expensive += 1;
+                ready.is_expensive = true;
+                // At the bottom: what is cheap may make more work for other threads.
+                self.stack.insert(0, ready);
+            } else {
+                let step = self.step.clone();
+                thread_pool::shared().spawn(move || step.run_nodes(vec![ready]));
+            }
+        }
+    }
+}
+
+/// The state of a call to a kernel that may wait.
+enum AsyncCall {
+    /// The kernel's `start` has not returned.
+    Starting,
+    /// It has, without a result.
+    Returned,
+    /// The result came before `start` returned.
+    Finished(Result<Outputs>),
+}
+
+/// The continuation of an asynchronous kernel. A kernel that loses it without calling it completes with an error
+/// rather than leaving the step hanging.
+struct Continuation<F: FnOnce(Result<Outputs>)>(Option<(Arc<Mutex<AsyncCall>>, F)>);
+
+impl<F: FnOnce(Result<Outputs>)> Continuation<F> {
+    fn complete(&mut self, result: Result<Outputs>) {
+        let Some((call, resume)) = self.0.take() else { return };
+        let mut state = call.lock();
+        if matches!(*state, AsyncCall::Returned) {
+            drop(state);
+            resume(result);
+        } else {
+            *state = AsyncCall::Finished(result);
+        }
+    }
+}
+
+impl<F: FnOnce(Result<Outputs>)> Drop for Continuation<F> {
+    fn drop(&mut self) {
+        self.complete(Err(Status::internal("the kernel gave up without a result")));
+    }
+}
+
+fn prepare_reference(input: &mut Option<Value>, kind: InputKind) -> Result<()> {
+    let Some(Value::Ref(variable)) = input else { return Ok(()) };
+    match kind {
+        InputKind::Value => bail!(Internal, "a reference came where a value was expected"),
+        InputKind::Dereferenced => *input = Some(Value::Tensor(variable.read()?)),
+        InputKind::InitializedRef if !variable.is_initialized() => return Err(variable.uninitialized()),
+        InputKind::InitializedRef | InputKind::Ref => {}
+    }
+    Ok(())
+}
+
+#[cold]
+fn panicked() -> Status {
+    Status::internal("the kernel panicked: this is a bug in Tensorfleet")
+}

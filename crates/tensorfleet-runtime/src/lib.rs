@@ -1,0 +1,19 @@
+//! Runs graphs: planning, executor, rendezvous, tasks and sessions of this process.
+//!
+//! A [`Task`] is what a process contributes: a device with its resources. A [`DirectSession`] holds a graph on a
+//! task and runs parts of it. The first run of a signature (feeds, fetches, targets) plans it: [`plan`] cuts the
+//! graph down to what is needed, [`executor`] compiles that into flat arrays; both are kept, so later runs only
+//! execute. Nothing here knows sockets: a remote partition will use the same executor, rendezvous and resources.
+
+pub mod checked_graph;
+pub mod executor;
+pub mod plan;
+mod rendezvous;
+mod session;
+mod task;
+mod thread_pool;
+mod timer;
+
+pub use rendezvous::LocalRendezvous;
+pub use session::{Callable, DirectSession, RunOptions, SessionOptions};
+pub use task::Task;

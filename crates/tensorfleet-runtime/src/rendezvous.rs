@@ -1,0 +1,221 @@
+//! [`LocalRendezvous`]: the meeting place of one step's sends and receives on this task.
+//!
+//! A key holds either values that wait for a receiver or receivers that wait for a value, in order of arrival; a
+//! value is handed out once. Values are handed over by reference. Aborting wakes every receiver with the reason, and
+//! whoever comes later gets it too.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use tensorfleet_core::{Result, Status, bail, ensure};
+use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
+
+/// A rendezvous inside one task.
+#[derive(Default)]
+pub struct LocalRendezvous {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    aborted: Option<Status>,
+    table: FxHashMap<String, Waiting>,
+}
+
+/// Never both: a value meets a waiting receiver at once.
+enum Waiting {
+    Values(VecDeque<Transfer>),
+    Receivers(VecDeque<OnReceived>),
+}
+
+impl LocalRendezvous {
+    /// An empty rendezvous.
+    pub fn new() -> LocalRendezvous {
+        LocalRendezvous::default()
+    }
+
+    /// Ends all waits with `reason`, now and later.
+    pub fn abort(&self, reason: Status) {
+        let table = {
+            let mut state = self.state.lock();
+            if state.aborted.is_some() {
+                return;
+            }
+            state.aborted = Some(reason.clone());
+            std::mem::take(&mut state.table)
+        };
+        for waiting in table.into_values() {
+            if let Waiting::Receivers(receivers) = waiting {
+                receivers.into_iter().for_each(|receiver| receiver(Err(reason.clone())));
+            }
+        }
+    }
+
+    /// The keys somebody waits for, so that a stuck step can be explained.
+    pub fn awaited_keys(&self) -> Vec<String> {
+        let state = self.state.lock();
+        let awaited = state.table.iter().filter(|(_, waiting)| matches!(waiting, Waiting::Receivers(_)));
+        awaited.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+impl Rendezvous for LocalRendezvous {
+    fn send(&self, key: String, value: Transfer) -> Result<()> {
+        check_key(&key)?;
+        let receiver = {
+            let mut state = self.state.lock();
+            if let Some(reason) = &state.aborted {
+                return Err(reason.clone());
+            }
+            match state.table.get_mut(&key) {
+                Some(Waiting::Values(values)) => {
+                    values.push_back(value);
+                    return Ok(());
+                }
+                Some(Waiting::Receivers(receivers)) => {
+                    let receiver = receivers.pop_front();
+                    if receivers.is_empty() {
+                        state.table.remove(&key);
+                    }
+                    receiver
+                }
+                None => {
+                    state.table.insert(key, Waiting::Values(VecDeque::from([value])));
+                    return Ok(());
+                }
+            }
+        };
+        match receiver {
+            Some(receiver) => {
+                receiver(Ok(value));
+                Ok(())
+            }
+            None => bail!(Internal, "a rendezvous key has an empty list of receivers"),
+        }
+    }
+
+    fn receive(&self, key: String, received: OnReceived) {
+        if let Err(status) = check_key(&key) {
+            return received(Err(status));
+        }
+        let answer = {
+            let mut state = self.state.lock();
+            if let Some(reason) = &state.aborted {
+                Err(reason.clone())
+            } else {
+                match state.table.get_mut(&key) {
+                    Some(Waiting::Values(values)) => {
+                        let value = values.pop_front();
+                        if values.is_empty() {
+                            state.table.remove(&key);
+                        }
+                        value.ok_or_else(|| Status::internal("a rendezvous key has an empty list of values"))
+                    }
+                    Some(Waiting::Receivers(receivers)) => return receivers.push_back(received),
+                    None => {
+                        state.table.insert(key, Waiting::Receivers(VecDeque::from([received])));
+                        return;
+                    }
+                }
+            }
+        };
+        received(answer);
+    }
+}
+
+/// Five parts separated by `;`, the last three not empty.
+fn check_key(key: &str) -> Result<()> {
+    let mut parts = key.split(';');
+    let mut next = || parts.next();
+    let valid = matches!(
+        (next(), next(), next(), next(), next(), next()),
+        (Some(_), Some(_), Some(to), Some(name), Some(frame), None)
+            if !to.is_empty() && !name.is_empty() && !frame.is_empty()
+    );
+    ensure!(valid, InvalidArgument, "Invalid rendezvous key: {key}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::mpsc;
+    use tensorfleet_core::{Code, Tensor};
+
+    fn key(name: &str) -> String {
+        format!("/job:a;00ff;/job:b;{name};0:0")
+    }
+
+    fn receive(rendezvous: &LocalRendezvous, name: &str) -> mpsc::Receiver<Result<Transfer>> {
+        let (sender, receiver) = mpsc::channel();
+        rendezvous.receive(key(name), Box::new(move |result| sender.send(result).unwrap()));
+        receiver
+    }
+
+    #[test]
+    fn values_meet_receivers_in_order_whoever_comes_first() {
+        let rendezvous = LocalRendezvous::new();
+        rendezvous.send(key("x"), Some(Tensor::scalar(1i32))).unwrap();
+        rendezvous.send(key("x"), None).unwrap();
+        assert_eq!(receive(&rendezvous, "x").try_recv().unwrap().unwrap(), Some(Tensor::scalar(1i32)));
+        assert_eq!(receive(&rendezvous, "x").try_recv().unwrap().unwrap(), None);
+        let (first, second) = (receive(&rendezvous, "x"), receive(&rendezvous, "x"));
+        assert!(first.try_recv().is_err());
+        assert_eq!(rendezvous.awaited_keys(), [key("x")]);
+        for value in [7i32, 8] {
+            rendezvous.send(key("x"), Some(Tensor::scalar(value))).unwrap();
+        }
+        assert_eq!(first.try_recv().unwrap().unwrap(), Some(Tensor::scalar(7i32)));
+        assert_eq!(second.try_recv().unwrap().unwrap(), Some(Tensor::scalar(8i32)));
+        assert!(rendezvous.awaited_keys().is_empty());
+    }
+
+    #[test]
+    fn an_abort_reaches_waiters_and_latecomers() {
+        let rendezvous = LocalRendezvous::new();
+        let waiting = receive(&rendezvous, "x");
+        rendezvous.abort(Status::aborted("peer restarted"));
+        rendezvous.abort(Status::internal("too late to be the reason"));
+        for result in [waiting, receive(&rendezvous, "y")] {
+            assert_eq!(result.try_recv().unwrap().unwrap_err().code(), Code::Aborted);
+        }
+        assert_eq!(rendezvous.send(key("x"), None).unwrap_err().code(), Code::Aborted);
+    }
+
+    #[test]
+    fn malformed_keys_are_refused() {
+        let rendezvous = LocalRendezvous::new();
+        for bad in ["", "a;b;c;d", "a;b;;d;0:0", "a;b;c;;0:0", "a;b;c;d;", "a;b;c;d;0:0;x"] {
+            assert_eq!(rendezvous.send(bad.into(), None).unwrap_err().code(), Code::InvalidArgument, "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_value_arrives_once_under_contention() {
+        let rendezvous = Arc::new(LocalRendezvous::new());
+        let (sender, receiver) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (rendezvous, sender) = (rendezvous.clone(), sender.clone());
+                scope.spawn(move || {
+                    for i in 0..500i32 {
+                        rendezvous
+                            .send(key(&(i % 7).to_string()), Some(Tensor::scalar(thread * 500 + i)))
+                            .unwrap();
+                        let sender = sender.clone();
+                        let take = move |result: Result<Transfer>| {
+                            sender.send(result.unwrap().unwrap().to_scalar::<i32>().unwrap()).unwrap();
+                        };
+                        rendezvous.receive(key(&(i % 7).to_string()), Box::new(take));
+                    }
+                });
+            }
+        });
+        drop(sender);
+        let mut values: Vec<i32> = receiver.into_iter().collect();
+        values.sort_unstable();
+        assert_eq!(values, (0..2000).collect::<Vec<_>>());
+    }
+}

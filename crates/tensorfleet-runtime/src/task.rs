@@ -1,0 +1,89 @@
+//! [`Task`]: what this process contributes — a device, its resources, an identity.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tensorfleet_core::DeviceName;
+use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_proto::tensorflow::{DeviceAttributes, DeviceLocality};
+
+/// TensorFlow reports this much memory for a CPU; clients only print it.
+const REPORTED_MEMORY_BYTES: i64 = 256 << 20;
+
+/// One task: a CPU device with the variables, queues and tables on it. Sessions on the same task share them.
+pub struct Task {
+    device: DeviceName,
+    device_text: Arc<str>,
+    incarnation: u64,
+    resources: Arc<ResourceManager>,
+    next_step: AtomicI64,
+}
+
+impl Task {
+    /// The task of a process that is in no cluster.
+    pub fn local() -> Arc<Task> {
+        Task::new("localhost", 0)
+    }
+
+    /// Task `index` of job `job`, with no resources yet.
+    pub fn new(job: &str, index: u32) -> Arc<Task> {
+        let device = DeviceName::full(job, index, "CPU", 0);
+        Arc::new(Task {
+            device_text: device.to_string().into(),
+            device,
+            incarnation: random_nonzero(),
+            resources: Arc::new(ResourceManager::new(job)),
+            next_step: AtomicI64::new(1),
+        })
+    }
+
+    /// The task's device.
+    pub fn device(&self) -> &DeviceName {
+        &self.device
+    }
+
+    /// The device's full name.
+    pub fn device_text(&self) -> &Arc<str> {
+        &self.device_text
+    }
+
+    /// A number that tells this life of the task from earlier ones.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Variables, queues, accumulators, tables.
+    pub fn resources(&self) -> &Arc<ResourceManager> {
+        &self.resources
+    }
+
+    /// Empties the named containers, or all if none is named. Unknown names are ignored.
+    pub fn reset(&self, containers: &[String]) {
+        if containers.is_empty() {
+            self.resources.clear_all();
+        }
+        containers.iter().for_each(|container| self.resources.clear(container));
+    }
+
+    /// How the device presents itself to clients.
+    pub fn device_attributes(&self) -> DeviceAttributes {
+        DeviceAttributes {
+            name: self.device_text.to_string(),
+            device_type: "CPU".to_string(),
+            memory_limit: REPORTED_MEMORY_BYTES,
+            locality: Some(DeviceLocality::default()),
+            incarnation: self.incarnation,
+            ..Default::default()
+        }
+    }
+
+    pub(crate) fn new_step_id(&self) -> i64 {
+        self.next_step.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Randomness of the standard library's hash keys, which come from the operating system.
+fn random_nonzero() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id()).max(1)
+}

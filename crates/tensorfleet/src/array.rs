@@ -1,0 +1,297 @@
+//! Shapes, slices, joins and gathers.
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
+
+use tensorfleet_core::{DType, Result, Status};
+
+use crate::graph::Graph;
+use crate::operand::Operand;
+use crate::output::Output;
+
+impl Output {
+    /// The shape as an int32 vector, computed when the graph runs.
+    pub fn shape_tensor(&self) -> Result<Output> {
+        self.unary("Shape")
+    }
+
+    /// The number of dimensions as an int32 scalar.
+    pub fn rank(&self) -> Result<Output> {
+        self.unary("Rank")
+    }
+
+    /// The number of elements as an int32 scalar.
+    pub fn size(&self) -> Result<Output> {
+        self.unary("Size")
+    }
+
+    /// The same elements under another shape; -1 stands for the size that fits.
+    pub fn reshape(&self, shape: impl Operand) -> Result<Output> {
+        self.binary("Reshape", shape)
+    }
+
+    /// The dimensions in another order.
+    pub fn transpose(&self, permutation: impl Operand) -> Result<Output> {
+        self.op("Transpose").input(permutation).name("transpose").output()
+    }
+
+    /// A dimension of size 1 inserted before `axis`.
+    pub fn expand_dims(&self, axis: impl Operand) -> Result<Output> {
+        self.binary("ExpandDims", axis)
+    }
+
+    /// Without those of `axes`, or of all axes if it is empty, that have size 1.
+    pub fn squeeze(&self, axes: &[i64]) -> Result<Output> {
+        self.op("Squeeze").attr("squeeze_dims", axes.to_vec()).output()
+    }
+
+    /// Repeated along each dimension.
+    pub fn tile(&self, multiples: impl Operand) -> Result<Output> {
+        self.binary("Tile", multiples)
+    }
+
+    /// The slices of the first dimension that `indices` name.
+    pub fn gather(&self, indices: impl Operand) -> Result<Output> {
+        self.gather_along(indices, 0)
+    }
+
+    /// The slices along `axis` that `indices` name.
+    pub fn gather_along(&self, indices: impl Operand, axis: impl Operand) -> Result<Output> {
+        self.op("GatherV2").input(indices).input(axis).output()
+    }
+
+    /// A box of `size` from `begin`; -1 in `size` means to the end.
+    pub fn slice(&self, begin: impl Operand, size: impl Operand) -> Result<Output> {
+        self.op("Slice").input(begin).input(size).output()
+    }
+
+    /// One row of 0 and 1 (float) for each of these indices.
+    pub fn one_hot(&self, depth: impl Operand) -> Result<Output> {
+        self.op("OneHot").input(depth).input(1.0f32).input(0.0f32).name("one_hot").output()
+    }
+
+    /// `count` equal parts along `axis`.
+    pub fn split(&self, count: i64, axis: i32) -> Result<Vec<Output>> {
+        let split = self.graph().op("Split").input(axis).input(self).attr("num_split", count).name("split");
+        split.build()?.outputs()
+    }
+
+    /// The slices along the first dimension, whose size must be known.
+    pub fn unstack(&self) -> Result<Vec<Output>> {
+        let shape = self.shape()?;
+        let count = shape.dim(0).ok_or_else(|| {
+            Status::invalid_argument(format!("Cannot infer argument `num` from shape {shape}"))
+        })?;
+        self.op("Unpack").attr("num", count as i64).name("unstack").build()?.outputs()
+    }
+
+    /// A part, written as Python writes it: an index takes one slice and drops the dimension, a range keeps it, `..`
+    /// takes all; [`NewAxis`] adds a dimension, [`Ellipsis`] stands for all dimensions not mentioned. Negative numbers
+    /// count from the end.
+    ///
+    /// ```
+    /// # use tensorfleet::{Ellipsis, Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.constant([[1, 2, 3], [4, 5, 6]]);
+    /// let session = Session::new(&g);
+    /// assert_eq!(session.run(x.index(1)?)?.as_slice::<i32>()?, [4, 5, 6]);
+    /// assert_eq!(session.run(x.index((.., 1..))?)?.as_slice::<i32>()?, [2, 3, 5, 6]);
+    /// assert_eq!(session.run(x.index((Ellipsis, -1))?)?.as_slice::<i32>()?, [3, 6]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn index(&self, indices: impl Indices) -> Result<Output> {
+        let mut spec = Vec::new();
+        indices.collect(&mut spec);
+        let mut masks = [0i64; 5];
+        let [begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask] = &mut masks;
+        let (mut begin, mut end) = (Vec::with_capacity(spec.len()), Vec::with_capacity(spec.len()));
+        for (position, index) in spec.iter().enumerate() {
+            let bit = 1i64 << position;
+            let (from, to) = match *index {
+                Index::At(at) => {
+                    *shrink_mask |= bit;
+                    (Some(at), Some(at.wrapping_add(1)))
+                }
+                Index::Range(from, to) => {
+                    *begin_mask |= if from.is_none() { bit } else { 0 };
+                    *end_mask |= if to.is_none() { bit } else { 0 };
+                    (from, to)
+                }
+                Index::NewAxis => {
+                    *new_axis_mask |= bit;
+                    (None, Some(1))
+                }
+                Index::Ellipsis => {
+                    *ellipsis_mask |= bit;
+                    (None, None)
+                }
+            };
+            begin.push(from.unwrap_or(0));
+            end.push(to.unwrap_or(0));
+        }
+        // The one before the end has no "one after" that is not 0: it ends where the dimension does.
+        for (position, index) in spec.iter().enumerate() {
+            if *index == Index::At(-1) {
+                masks[1] |= 1 << position;
+            }
+        }
+        self.strided_slice(begin, end, vec![1; spec.len()], masks)
+    }
+
+    fn strided_slice(
+        &self,
+        begin: Vec<i32>,
+        end: Vec<i32>,
+        strides: Vec<i32>,
+        masks: [i64; 5],
+    ) -> Result<Output> {
+        let graph = self.graph();
+        let [begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask] = masks;
+        graph.name_scope("strided_slice", || {
+            let scope = graph.build(|builder| builder.name_scope().to_string());
+            let bounds: Vec<Output> = [begin, end, strides]
+                .into_iter()
+                .map(|bound| graph.constant_named("stack", bound).check())
+                .collect::<Result<_>>()?;
+            let [begin, end, strides] = &bounds[..] else {
+                return Err(Status::internal("three bounds were made"));
+            };
+            self.op("StridedSlice")
+                .input(begin)
+                .input(end)
+                .input(strides)
+                .attr("begin_mask", begin_mask)
+                .attr("end_mask", end_mask)
+                .attr("ellipsis_mask", ellipsis_mask)
+                .attr("new_axis_mask", new_axis_mask)
+                .attr("shrink_axis_mask", shrink_mask)
+                .name(&format!("{scope}/"))
+                .output()
+        })
+    }
+}
+
+/// In [`Output::index`]: a new dimension of size 1.
+#[derive(Clone, Copy, Debug)]
+pub struct NewAxis;
+
+/// In [`Output::index`]: all dimensions that are not mentioned.
+#[derive(Clone, Copy, Debug)]
+pub struct Ellipsis;
+
+/// One part of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Index {
+    /// One slice; the dimension goes.
+    At(i32),
+    /// From, to; all if not given.
+    Range(Option<i32>, Option<i32>),
+    /// A new dimension.
+    NewAxis,
+    /// All dimensions that are not mentioned.
+    Ellipsis,
+}
+
+/// What can stand in [`Output::index`]: an index, a range, `..`, [`NewAxis`], [`Ellipsis`], or a tuple of these.
+pub trait Indices {
+    /// Appends the parts.
+    fn collect(self, indices: &mut Vec<Index>);
+}
+
+macro_rules! single_indices {
+    ($($rust:ty => |$value:ident| $index:expr;)*) => {$(
+        impl Indices for $rust {
+            fn collect(self, indices: &mut Vec<Index>) {
+                let $value = self;
+                indices.push($index);
+            }
+        }
+    )*};
+}
+
+single_indices! {
+    i32 => |at| Index::At(at);
+    Range<i32> => |range| Index::Range(Some(range.start), Some(range.end));
+    RangeFrom<i32> => |range| Index::Range(Some(range.start), None);
+    RangeTo<i32> => |range| Index::Range(None, Some(range.end));
+    RangeFull => |_all| Index::Range(None, None);
+    NewAxis => |_axis| Index::NewAxis;
+    Ellipsis => |_rest| Index::Ellipsis;
+    Index => |index| index;
+}
+
+impl Indices for Vec<Index> {
+    fn collect(self, indices: &mut Vec<Index>) {
+        indices.extend(self);
+    }
+}
+
+macro_rules! tuple_indices {
+    ($($name:ident),*) => {
+        impl<$($name: Indices),*> Indices for ($($name,)*) {
+            #[allow(non_snake_case)]
+            fn collect(self, indices: &mut Vec<Index>) {
+                let ($($name,)*) = self;
+                $($name.collect(indices);)*
+            }
+        }
+    };
+}
+
+tuple_indices!(A, B);
+tuple_indices!(A, B, C);
+tuple_indices!(A, B, C, D);
+tuple_indices!(A, B, C, D, E);
+
+impl Graph {
+    /// Values joined along `axis`.
+    pub fn concat<O: Operand>(
+        &self,
+        values: impl IntoIterator<Item = O>,
+        axis: impl Operand,
+    ) -> Result<Output> {
+        self.op("ConcatV2").inputs(values).input(axis).name("concat").output()
+    }
+
+    /// Values of one shape stacked along a new first dimension.
+    pub fn stack<O: Operand>(&self, values: impl IntoIterator<Item = O>) -> Result<Output> {
+        self.op("Pack").inputs(values).name("stack").output()
+    }
+
+    /// The sum of values of one shape.
+    pub fn add_n<O: Operand>(&self, values: impl IntoIterator<Item = O>) -> Result<Output> {
+        self.op("AddN").inputs(values).output()
+    }
+
+    /// Normally distributed random numbers, other ones in each run.
+    pub fn random_normal(&self, shape: impl Operand, mean: f64, stddev: f64) -> Result<Output> {
+        self.random("random_normal", "RandomStandardNormal", shape, mean, stddev)
+    }
+
+    /// Normally distributed random numbers, those beyond two standard deviations drawn again.
+    pub fn truncated_normal(&self, shape: impl Operand, mean: f64, stddev: f64) -> Result<Output> {
+        self.random("truncated_normal", "TruncatedNormal", shape, mean, stddev)
+    }
+
+    /// Random numbers spread evenly over `low..high`.
+    pub fn random_uniform(&self, shape: impl Operand, low: f64, high: f64) -> Result<Output> {
+        self.name_scope("random_uniform", || {
+            let scope = self.build(|builder| builder.name_scope().to_string());
+            let shape = shape.into_arg().into_output(self, "shape", None)?;
+            let uniform = self.op("RandomUniform").input(shape).attr("dtype", DType::Float).output()?;
+            let scaled = uniform.op("Mul").input(high - low).name("mul").output()?;
+            scaled.op("AddV2").input(low).name(&format!("{scope}/")).output()
+        })
+    }
+
+    fn random(&self, name: &str, op: &str, shape: impl Operand, mean: f64, stddev: f64) -> Result<Output> {
+        self.name_scope(name, || {
+            let scope = self.build(|builder| builder.name_scope().to_string());
+            let shape = shape.into_arg().into_output(self, "shape", None)?;
+            let mean = self.constant_named("mean", mean as f32);
+            let stddev = self.constant_named("stddev", stddev as f32);
+            let standard = self.op(op).input(shape).attr("dtype", DType::Float).output()?;
+            let scaled = standard.op("Mul").input(stddev).name("mul").output()?;
+            scaled.op("AddV2").input(mean).name(&format!("{scope}/")).output()
+        })
+    }
+}

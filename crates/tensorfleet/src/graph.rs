@@ -1,0 +1,271 @@
+//! [`Graph`]: the handle programs build with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ThreadId;
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use tensorfleet_core::{Endpoint, NodeId, Result, Status, parse_endpoint};
+use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, NewNode, Scopes};
+use tensorfleet_proto::tensorflow::GraphDef;
+
+use crate::op_builder::OpBuilder;
+use crate::operation::Operation;
+use crate::output::Output;
+use crate::variable::{Collections, Variable};
+
+/// A dataflow graph under construction.
+///
+/// A handle: clones are the same graph, and may be used from several threads. Outputs of its nodes know their
+/// graph, so that operators on them need not name it. Scopes ([`Graph::device`], [`Graph::name_scope`], …) hold for
+/// the nodes that the calling thread builds inside a closure.
+///
+/// ```
+/// use tensorfleet::{Graph, Session};
+///
+/// let g = Graph::new();
+/// let a = g.constant([1.0f32, 2.0]);
+/// let b = 2.0 * &a + 1.0;
+/// let session = Session::new(&g);
+/// assert_eq!(session.run(&b)?.as_slice::<f32>()?, [3.0, 5.0]);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Graph(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// [`GraphBuilder::complete_len`], for sessions to look at without the lock.
+    complete_len: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    builder: GraphBuilder,
+    /// Scopes of the threads that are inside one.
+    scopes: FxHashMap<ThreadId, Scopes>,
+    collections: Collections,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new() -> Graph {
+        Graph::default()
+    }
+
+    /// A graph from its definition.
+    pub fn from_graph_def(def: GraphDef) -> Result<Graph> {
+        let graph = Graph::new();
+        graph.import(def, "")?;
+        Ok(graph)
+    }
+
+    /// Adds the nodes of a definition, with `prefix/` before their names unless the prefix is empty. Their types are
+    /// checked and their shapes inferred; on an error nothing is added.
+    pub fn import(&self, def: GraphDef, prefix: &str) -> Result<()> {
+        self.build(|builder| builder.import(def, prefix)).map(|_| ())
+    }
+
+    /// The definition of the graph.
+    pub fn to_graph_def(&self) -> GraphDef {
+        self.build(|builder| builder.graph().to_graph_def())
+    }
+
+    /// The number of nodes.
+    pub fn len(&self) -> usize {
+        self.build(|builder| builder.graph().len())
+    }
+
+    /// Whether the graph has no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The operation called `name`.
+    pub fn operation(&self, name: &str) -> Result<Operation> {
+        let found = self.build(|builder| builder.graph().find(name));
+        let id = found.ok_or_else(|| {
+            Status::not_found(format!(
+                "The name '{name}' refers to an Operation, but there is no operation of that name in the graph."
+            ))
+        })?;
+        Ok(Operation::new(self, Ok(id)))
+    }
+
+    /// The output called `NODE:SLOT`, or the first output of `NODE`.
+    pub fn output(&self, name: &str) -> Result<Output> {
+        let (node, slot) = parse_endpoint(name)?;
+        self.operation(node)?.output(slot).check()
+    }
+
+    /// Any op of the catalogue.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let x = g.constant([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let gram = g.op("MatMul").input(&x).input(&x).attr("transpose_b", true).name("gram").output()?;
+    /// assert_eq!(gram.name(), "gram:0");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn op(&self, op: &str) -> OpBuilder {
+        OpBuilder::new(self, NewNode::new(op))
+    }
+
+    /// Puts `name/` before the names of the nodes built in `body`. A name that is taken gets a suffix; one that
+    /// ends in `/` enters that scope again; an empty one leads back to the root.
+    pub fn name_scope<R>(&self, name: &str, body: impl FnOnce() -> R) -> R {
+        self.scoped(
+            |builder| {
+                if let Err(status) = builder.enter_name_scope(name) {
+                    builder.enter_invalid(status);
+                }
+            },
+            body,
+        )
+    }
+
+    /// Places the nodes built in `body`. Scopes nest: the inner one wins in what it names, the outer one fills the
+    /// rest; `None` forgets all around. A [`DeviceScope::by`] chooses for each node; it must not use the graph.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let c = g.device("/job:worker", || g.device("/task:1", || g.constant(1.0f32)));
+    /// assert_eq!(c.device(), "/job:worker/task:1");
+    /// ```
+    pub fn device<R>(&self, device: impl Into<DeviceScope>, body: impl FnOnce() -> R) -> R {
+        let device = device.into();
+        self.scoped(|builder| builder.enter_device(device), body)
+    }
+
+    /// Makes the nodes built in `body` run after `before`.
+    pub fn control_dependencies<R>(
+        &self,
+        before: impl IntoIterator<Item: Into<Operation>>,
+        body: impl FnOnce() -> R,
+    ) -> R {
+        let nodes: Result<Vec<NodeId>> =
+            before.into_iter().map(|operation| operation.into().node_in(self)).collect();
+        let enter = |builder: &mut GraphBuilder| match nodes {
+            Ok(nodes) => builder.enter_control_dependencies(nodes),
+            Err(status) => builder.enter_invalid(status),
+        };
+        self.scoped(enter, body)
+    }
+
+    /// Forgets, for the nodes built in `body`, all control dependencies, branches and loops around.
+    pub fn without_dependencies<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.scoped(GraphBuilder::enter_outside, body)
+    }
+
+    /// Places the nodes built in `body` where `operation` is.
+    pub fn colocate_with<R>(&self, operation: impl Into<Operation>, body: impl FnOnce() -> R) -> R {
+        let node = operation.into().node_in(self);
+        let enter = |builder: &mut GraphBuilder| match node {
+            Ok(node) => builder.enter_colocation(node),
+            Err(status) => builder.enter_invalid(status),
+        };
+        self.scoped(enter, body)
+    }
+
+    /// All variables, in the order they were made; those of [`crate::VariableBuilder::local`] are not among them.
+    pub fn global_variables(&self) -> Vec<Variable> {
+        self.variables(|collections| &collections.global)
+    }
+
+    /// The variables that training changes.
+    pub fn trainable_variables(&self) -> Vec<Variable> {
+        self.variables(|collections| &collections.trainable)
+    }
+
+    /// The variables that belong to one process and are not saved.
+    pub fn local_variables(&self) -> Vec<Variable> {
+        self.variables(|collections| &collections.local)
+    }
+
+    fn variables(&self, which: impl FnOnce(&Collections) -> &Vec<crate::variable::Parts>) -> Vec<Variable> {
+        let parts = which(&self.0.state.lock().collections).clone();
+        parts.into_iter().map(|parts| Variable::new(self, Ok(parts))).collect()
+    }
+
+    /// An operation, named `init`, that initialises all global variables.
+    pub fn global_variables_initializer(&self) -> Result<Operation> {
+        self.group_named("init", self.global_variables().iter().map(Variable::initializer))
+    }
+
+    /// An operation, named `init`, that initialises all local variables.
+    pub fn local_variables_initializer(&self) -> Result<Operation> {
+        self.group_named("init", self.local_variables().iter().map(Variable::initializer))
+    }
+
+    /// Whether both handles are the same graph.
+    pub fn is_same(&self, other: &Graph) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Works on the graph itself, with the scopes of this thread: for front ends and gradients that need more than
+    /// this crate's methods. `work` must not use this or any other handle of the graph.
+    pub fn build<R>(&self, work: impl FnOnce(&mut GraphBuilder) -> R) -> R {
+        let mut state = self.0.state.lock();
+        let State { builder, scopes, .. } = &mut *state;
+        let thread = std::thread::current().id();
+        let mut own = scopes.remove(&thread).unwrap_or_default();
+        builder.swap_scopes(&mut own);
+        let result = work(builder);
+        builder.swap_scopes(&mut own);
+        if !own.is_empty() {
+            scopes.insert(thread, own);
+        }
+        self.0.complete_len.store(builder.complete_len(), Ordering::Release);
+        result
+    }
+
+    /// Runs `body` inside the scope that `enter` enters; leaves it even if `body` panics.
+    pub(crate) fn scoped<R>(&self, enter: impl FnOnce(&mut GraphBuilder), body: impl FnOnce() -> R) -> R {
+        struct Leave<'a>(&'a Graph, usize);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.build(|builder| builder.leave(self.1));
+            }
+        }
+        let depth = self.build(|builder| {
+            let depth = builder.depth();
+            enter(builder);
+            depth
+        });
+        let _leave = Leave(self, depth);
+        body()
+    }
+
+    pub(crate) fn collect(&self, add: impl FnOnce(&mut Collections)) {
+        add(&mut self.0.state.lock().collections);
+    }
+
+    pub(crate) fn complete_len(&self) -> usize {
+        self.0.complete_len.load(Ordering::Acquire)
+    }
+
+    /// An output of this graph, with its type.
+    pub(crate) fn output_at(&self, endpoint: Endpoint) -> Output {
+        Output::new(self, self.build(|builder| Ok((endpoint, builder.edge_type(endpoint)?))))
+    }
+
+    /// Adds a node and gives its first output.
+    pub(crate) fn emit(&self, node: NewNode) -> Result<Output> {
+        self.build(|builder| {
+            let endpoint = builder.emit(node)?;
+            let edge = builder.edge_type(endpoint)?;
+            Ok(Output::new(self, Ok((endpoint, edge))))
+        })
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({} nodes)", self.len())
+    }
+}

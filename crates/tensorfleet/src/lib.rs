@@ -1,0 +1,57 @@
+//! Distributed TensorFlow in Rust: build a dataflow graph, run it, train with it.
+//!
+//! ```
+//! use tensorfleet::{Graph, Session};
+//!
+//! let g = Graph::new();
+//! let a = g.variable("a", 1.0f32);
+//! let b = &a + 2.0;
+//! let c = &a + &b;
+//!
+//! let session = Session::new(&g);
+//! session.run(a.initializer())?;
+//! assert_eq!(session.run(&c)?.to_scalar::<f32>()?, 4.0);
+//! # Ok::<(), tensorfleet::Status>(())
+//! ```
+//!
+//! A [`Graph`] is a handle; an [`Output`] is a value it will compute and knows its graph, so expressions are written with
+//! operators and methods. Graphs are TensorFlow's: ops, attributes, devices and node names are those that TensorFlow's
+//! Python front end would produce, and [`Graph::to_graph_def`] exports them. Dtypes and shapes are checked while the graph
+//! is built; [`Output`] explains how mistakes are reported. A [`Session`] runs parts of the graph.
+//!
+//! This crate builds graphs and asks for runs; it computes nothing itself. What ops mean stands in `tensorfleet-ops`, how
+//! they are run in `tensorfleet-runtime`.
+
+mod array;
+mod control_flow;
+mod fetch;
+mod graph;
+mod literal;
+mod math;
+mod op_builder;
+mod operand;
+mod operation;
+mod operators;
+mod output;
+mod queue;
+mod session;
+mod sources;
+mod variable;
+
+pub use array::{Ellipsis, Index, Indices, NewAxis};
+pub use control_flow::{LoopBuilder, OutputGroup};
+pub use fetch::{Fetch, Request, Results};
+pub use graph::Graph;
+pub use literal::{Adapts, DimLike, IntoTensor, Leaf, Literal, ShapeLike};
+pub use math::Axes;
+pub use op_builder::OpBuilder;
+pub use operand::{Arg, Operand};
+pub use operation::Operation;
+pub use output::Output;
+pub use queue::Queue;
+pub use session::{PreparedRun, Session, Step};
+pub use variable::{Variable, VariableBuilder};
+
+pub use tensorfleet_core::{Code, DType, DeviceName, PartialShape, Result, Shape, Status, Tensor};
+pub use tensorfleet_ops::builder::DeviceScope;
+pub use tensorfleet_runtime::{RunOptions, SessionOptions, Task};

@@ -1,0 +1,88 @@
+//! Where values come from: constants, placeholders, fills and ranges.
+
+use tensorfleet_core::{DType, Result, Status, Tensor};
+
+use crate::graph::Graph;
+use crate::literal::{IntoTensor, ShapeLike};
+use crate::operand::Operand;
+use crate::output::Output;
+
+impl Graph {
+    /// A constant: a scalar, an array or `Vec` nested to any depth, a string, or a [`Tensor`].
+    ///
+    /// ```
+    /// # use tensorfleet::{DType, Graph};
+    /// let g = Graph::new();
+    /// assert_eq!(g.constant([[1i64, 2], [3, 4]]).shape()?.to_string(), "[2,2]");
+    /// assert_eq!(g.constant("text").dtype()?, DType::String);
+    /// assert!(g.constant(vec![vec![1], vec![2, 3]]).check().is_err());
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn constant(&self, value: impl IntoTensor) -> Output {
+        self.constant_named("Const", value)
+    }
+
+    /// A constant with a name.
+    pub fn constant_named(&self, name: &str, value: impl IntoTensor) -> Output {
+        let (tensor, _) = value.into_tensor();
+        let built = tensor.and_then(|tensor| {
+            self.op("Const").attr("dtype", tensor.dtype()).attr("value", tensor).name(name).output()
+        });
+        Output::from_result(self, built)
+    }
+
+    /// A value to be fed, of which the shape may be partly known: `[-1, 784]`, or
+    /// [`PartialShape::unknown`](crate::PartialShape::unknown).
+    ///
+    /// ```
+    /// # use tensorfleet::{DType, Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.placeholder(DType::Float, [-1, 2]);
+    /// let y = &x * 10;
+    /// let fed = Session::new(&g).feed(&x, [[1.0, 2.0]]).run(&y)?;
+    /// assert_eq!(fed.as_slice::<f32>()?, [10.0, 20.0]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn placeholder(&self, dtype: DType, shape: impl ShapeLike) -> Output {
+        self.placeholder_named("Placeholder", dtype, shape)
+    }
+
+    /// A placeholder with a name.
+    pub fn placeholder_named(&self, name: &str, dtype: DType, shape: impl ShapeLike) -> Output {
+        let built = shape.to_partial_shape().and_then(|shape| {
+            self.op("Placeholder").attr("dtype", dtype).attr("shape", shape).name(name).output()
+        });
+        Output::from_result(self, built)
+    }
+
+    /// A tensor of zeros.
+    pub fn zeros(&self, dtype: DType, shape: impl ShapeLike) -> Result<Output> {
+        let shape = full_shape(shape)?;
+        self.constant_named("zeros", Tensor::zeros(dtype, shape)?).check()
+    }
+
+    /// A tensor of ones.
+    pub fn ones(&self, dtype: DType, shape: impl ShapeLike) -> Result<Output> {
+        let shape = full_shape(shape)?;
+        let one = tensorfleet_ops::builder::adapt_literal(&Tensor::scalar(1i32), dtype);
+        let one = one.or_else(|| (dtype == DType::Bool).then(|| Tensor::scalar(true)));
+        let one = one.ok_or_else(|| Status::invalid_argument(format!("{dtype} has no one")))?;
+        let dims: Vec<i32> = shape.iter().map(|&dim| dim as i32).collect();
+        self.op("Fill").input(dims).input(one).name("ones").output()
+    }
+
+    /// A tensor of shape `dims` filled with `value`.
+    pub fn fill(&self, dims: impl Operand, value: impl Operand) -> Result<Output> {
+        self.op("Fill").input(dims).input(value).output()
+    }
+
+    /// The numbers from `start`, up to but without `limit`, in steps of `delta`.
+    pub fn range(&self, start: impl Operand, limit: impl Operand, delta: impl Operand) -> Result<Output> {
+        self.op("Range").input(start).input(limit).input(delta).name("range").output()
+    }
+}
+
+fn full_shape(shape: impl ShapeLike) -> Result<tensorfleet_core::Shape> {
+    let shape = shape.to_partial_shape()?;
+    shape.to_shape().ok_or_else(|| Status::invalid_argument(format!("shape {shape} must be fully known")))
+}

@@ -1,0 +1,386 @@
+//! [`Variable`]: state that outlives a run.
+//!
+//! Both kinds of TensorFlow variables exist: reference variables (`VariableV2`, what TensorFlow 1.x programs have
+//! unless they ask otherwise) and resource variables (`VarHandleOp`). Nodes have the names TensorFlow gives them, so
+//! that checkpoints and programs on other tasks agree: `v`, `v/Assign`, `v/read`, `v/initial_value`.
+
+use std::fmt;
+
+use tensorfleet_core::{DType, Endpoint, NodeId, PartialShape, Result, Status};
+use tensorfleet_ops::builder::{GraphBuilder, Input, NewNode};
+
+use crate::graph::Graph;
+use crate::operand::{Arg, Operand};
+use crate::operation::Operation;
+use crate::output::Output;
+
+/// A variable of a graph. Like an [`Output`] it may carry the error that kept it from being built.
+///
+/// ```
+/// # use tensorfleet::{Graph, Session};
+/// let g = Graph::new();
+/// let counter = g.variable("counter", 0i32);
+/// let next = counter.assign_add(1)?;
+/// let session = Session::new(&g);
+/// session.run(counter.initializer())?;
+/// session.run(&next)?;
+/// assert_eq!(session.run(&next)?.to_scalar::<i32>()?, 2);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+#[derive(Clone)]
+pub struct Variable {
+    graph: Graph,
+    parts: Result<Parts>,
+}
+
+/// The nodes of a variable.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    kind: Kind,
+    dtype: DType,
+    handle: Endpoint,
+    initial_value: Endpoint,
+    initializer: NodeId,
+    read: Endpoint,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Reference,
+    Resource,
+}
+
+/// The variables of a graph by purpose.
+#[derive(Default)]
+pub(crate) struct Collections {
+    pub(crate) global: Vec<Parts>,
+    pub(crate) trainable: Vec<Parts>,
+    pub(crate) local: Vec<Parts>,
+}
+
+/// A variable about to be built.
+#[must_use = "nothing is added to the graph before `init`"]
+pub struct VariableBuilder {
+    graph: Graph,
+    name: String,
+    kind: Kind,
+    dtype: Option<DType>,
+    is_trainable: bool,
+    is_local: bool,
+}
+
+impl Graph {
+    /// A trainable variable that starts with the value of `initial`.
+    pub fn variable(&self, name: &str, initial: impl Operand) -> Variable {
+        self.new_variable(name).init(initial)
+    }
+
+    /// A variable of which more is to be said.
+    ///
+    /// ```
+    /// # use tensorfleet::{DType, Graph};
+    /// let g = Graph::new();
+    /// let step = g.new_variable("global_step").dtype(DType::Int64).untrainable().init(0);
+    /// assert_eq!(step.dtype()?, DType::Int64);
+    /// assert!(g.trainable_variables().is_empty());
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn new_variable(&self, name: &str) -> VariableBuilder {
+        VariableBuilder {
+            graph: self.clone(),
+            name: name.to_string(),
+            kind: Kind::Reference,
+            dtype: None,
+            is_trainable: true,
+            is_local: false,
+        }
+    }
+}
+
+impl VariableBuilder {
+    /// The dtype, if it is not that of the initial value.
+    pub fn dtype(mut self, dtype: DType) -> VariableBuilder {
+        self.dtype = Some(dtype);
+        self
+    }
+
+    /// Not changed by training.
+    pub fn untrainable(mut self) -> VariableBuilder {
+        self.is_trainable = false;
+        self
+    }
+
+    /// Belongs to one process; not trained and not saved.
+    pub fn local(mut self) -> VariableBuilder {
+        self.is_local = true;
+        self
+    }
+
+    /// A resource variable instead of a reference variable.
+    pub fn resource(mut self) -> VariableBuilder {
+        self.kind = Kind::Resource;
+        self
+    }
+
+    /// Builds the variable, which starts with the value of `initial`.
+    pub fn init(self, initial: impl Operand) -> Variable {
+        let parts = self.build(initial.into_arg());
+        if let Ok(parts) = &parts {
+            self.graph.collect(|collections| {
+                let parts = parts.clone();
+                match (self.is_local, self.is_trainable) {
+                    (true, _) => collections.local.push(parts),
+                    (false, true) => {
+                        collections.trainable.push(parts.clone());
+                        collections.global.push(parts);
+                    }
+                    (false, false) => collections.global.push(parts),
+                }
+            });
+        }
+        Variable { graph: self.graph, parts }
+    }
+
+    /// Variables belong to no branch or loop and wait for nothing.
+    fn build(&self, initial: Arg) -> Result<Parts> {
+        let initial = self.initial_input(initial)?;
+        self.graph.build(|builder| {
+            let depth = builder.depth();
+            builder.enter_outside();
+            let built = builder.enter_name_scope(&self.name).and_then(|()| match self.kind {
+                Kind::Reference => reference(builder, initial),
+                Kind::Resource => resource(builder, initial),
+            });
+            builder.leave(depth);
+            built
+        })
+    }
+
+    fn initial_input(&self, initial: Arg) -> Result<Input> {
+        let adapt = |tensor| match self.dtype {
+            Some(dtype) => tensorfleet_ops::builder::adapt_literal(&tensor, dtype).unwrap_or(tensor),
+            None => tensor,
+        };
+        let input = match initial {
+            Arg::Output(output) => Input::Edge(output.endpoint_in(&self.graph)?),
+            Arg::Variable(variable) => Input::Edge(variable.value().endpoint_in(&self.graph)?),
+            Arg::Tensor(tensor) => Input::Tensor(tensor),
+            Arg::Literal(tensor) => Input::Tensor(adapt(tensor?)),
+        };
+        let dtype = match &input {
+            Input::Edge(endpoint) => self.graph.build(|builder| builder.dtype(*endpoint))?,
+            Input::Tensor(tensor) => tensor.dtype(),
+            _ => return Ok(input),
+        };
+        match self.dtype {
+            Some(wanted) if wanted != dtype => Err(Status::invalid_argument(format!(
+                "Variable '{}' is {wanted}, but its initial value is {dtype}",
+                self.name
+            ))),
+            _ => Ok(input),
+        }
+    }
+}
+
+/// The initial value as an edge; a constant is added under the name `initial_value`.
+fn initial_value(builder: &mut GraphBuilder, initial: Input, class: Option<String>) -> Result<Endpoint> {
+    match initial {
+        Input::Edge(endpoint) => Ok(endpoint),
+        Input::Tensor(tensor) => {
+            let node = NewNode::new("Const").name("initial_value").attr("dtype", tensor.dtype());
+            let node = node.attr("value", tensor);
+            builder.emit(match class {
+                Some(class) => node.attr("_class", vec![class]),
+                None => node,
+            })
+        }
+        _ => Err(Status::internal("an initial value is an edge or a tensor")),
+    }
+}
+
+/// Builds inside the name scope of the variable, whose own node has the scope's name.
+fn reference(builder: &mut GraphBuilder, initial: Input) -> Result<Parts> {
+    let scope = builder.name_scope().to_string();
+    let initial = initial_value(builder, initial, None)?;
+    let (dtype, shape) = (builder.dtype(initial)?, builder.shape(initial)?.clone());
+    let handle = builder.emit(
+        NewNode::new("VariableV2").name(format!("{scope}/")).attr("dtype", dtype).attr("shape", shape),
+    )?;
+    let initializer = builder.add(NewNode::new("Assign").input(handle).input(initial))?;
+    let read = NewNode::new("Identity").name("read").input(handle).colocate_with(handle.node);
+    let read = builder.emit(read)?;
+    Ok(Parts { kind: Kind::Reference, dtype, handle, initial_value: initial, initializer, read })
+}
+
+fn resource(builder: &mut GraphBuilder, initial: Input) -> Result<Parts> {
+    let scope = builder.name_scope().to_string();
+    let class = format!("loc:@{scope}");
+    let initial =
+        within(builder, "Initializer", |builder| initial_value(builder, initial, Some(class.clone())))?;
+    let (dtype, shape) = (builder.dtype(initial)?, builder.shape(initial)?.clone());
+    let handle = NewNode::new("VarHandleOp")
+        .name(format!("{scope}/"))
+        .attr("dtype", dtype)
+        .attr("shape", shape)
+        .attr("shared_name", scope)
+        .attr("_class", vec![class]);
+    let handle = builder.emit(handle)?;
+    within(builder, "IsInitialized", |builder| {
+        builder.add(NewNode::new("VarIsInitializedOp").input(handle))
+    })?;
+    let assign = NewNode::new("AssignVariableOp").name("Assign").input(handle).input(initial);
+    let initializer = builder.add(assign)?;
+    let read = within(builder, "Read", |builder| builder.read_variable(handle, dtype))?;
+    Ok(Parts { kind: Kind::Resource, dtype, handle, initial_value: initial, initializer, read })
+}
+
+fn within<R>(
+    builder: &mut GraphBuilder,
+    name: &str,
+    work: impl FnOnce(&mut GraphBuilder) -> Result<R>,
+) -> Result<R> {
+    let depth = builder.depth();
+    builder.enter_name_scope(name)?;
+    let result = work(builder);
+    builder.leave(depth);
+    result
+}
+
+impl Variable {
+    pub(crate) fn new(graph: &Graph, parts: Result<Parts>) -> Variable {
+        Variable { graph: graph.clone(), parts }
+    }
+
+    fn output(&self, which: impl FnOnce(&Parts) -> Endpoint) -> Output {
+        match &self.parts {
+            Ok(parts) => self.graph.output_at(which(parts)),
+            Err(status) => Output::new(&self.graph, Err(status.clone())),
+        }
+    }
+
+    /// The variable itself if it is valid, or the error it carries.
+    pub fn check(self) -> Result<Variable> {
+        match &self.parts {
+            Ok(_) => Ok(self),
+            Err(status) => Err(status.clone()),
+        }
+    }
+
+    /// The graph it belongs to.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The name of its node; empty if it could not be built.
+    pub fn name(&self) -> String {
+        self.handle().operation().name()
+    }
+
+    /// The dtype of its values.
+    pub fn dtype(&self) -> Result<DType> {
+        Ok(self.parts.clone()?.dtype)
+    }
+
+    /// The shape of its values.
+    pub fn shape(&self) -> Result<PartialShape> {
+        self.initial_value().shape()
+    }
+
+    /// The device asked for.
+    pub fn device(&self) -> String {
+        self.handle().device()
+    }
+
+    /// The reference or resource handle, for ops that change the variable.
+    pub fn handle(&self) -> Output {
+        self.output(|parts| parts.handle)
+    }
+
+    /// What it starts with.
+    pub fn initial_value(&self) -> Output {
+        self.output(|parts| parts.initial_value)
+    }
+
+    /// Gives it its first value. Run this before anything that reads it.
+    pub fn initializer(&self) -> Operation {
+        Operation::new(&self.graph, self.parts.clone().map(|parts| parts.initializer))
+    }
+
+    /// Whether it is a resource variable.
+    pub fn is_resource(&self) -> bool {
+        matches!(&self.parts, Ok(parts) if parts.kind == Kind::Resource)
+    }
+
+    /// Its value: `NAME/read` of a reference variable; a new read, which control dependencies around it order, of a
+    /// resource variable.
+    pub fn value(&self) -> Output {
+        match &self.parts {
+            Ok(parts) if parts.kind == Kind::Resource => {
+                let (handle, dtype) = (parts.handle, parts.dtype);
+                let read = self.graph.build(|builder| builder.read_variable(handle, dtype));
+                match read {
+                    Ok(read) => self.graph.output_at(read),
+                    Err(status) => Output::new(&self.graph, Err(status)),
+                }
+            }
+            _ => self.snapshot(),
+        }
+    }
+
+    /// The read that was built with the variable.
+    pub(crate) fn snapshot(&self) -> Output {
+        self.output(|parts| parts.read)
+    }
+
+    /// The variable as an input that reads it.
+    pub(crate) fn as_input(&self, graph: &Graph) -> Result<Input> {
+        let parts = self.parts.clone()?;
+        let read = self.snapshot().endpoint_in(graph)?;
+        Ok(match parts.kind {
+            Kind::Reference => Input::Edge(read),
+            Kind::Resource => Input::Read(parts.handle, parts.dtype),
+        })
+    }
+
+    /// Sets the value; gives the new one.
+    pub fn assign(&self, value: impl Operand) -> Result<Output> {
+        self.update("Assign", "AssignVariableOp", value)
+    }
+
+    /// Adds to the value; gives the new one.
+    pub fn assign_add(&self, value: impl Operand) -> Result<Output> {
+        self.update("AssignAdd", "AssignAddVariableOp", value)
+    }
+
+    /// Subtracts from the value; gives the new one.
+    pub fn assign_sub(&self, value: impl Operand) -> Result<Output> {
+        self.update("AssignSub", "AssignSubVariableOp", value)
+    }
+
+    fn update(&self, reference_op: &str, resource_op: &str, value: impl Operand) -> Result<Output> {
+        let parts = self.parts.clone()?;
+        match parts.kind {
+            Kind::Reference => self.graph.op(reference_op).input(self.handle()).input(value).output(),
+            Kind::Resource => {
+                let value = value.into_arg().into_output(&self.graph, "Const", Some(parts.dtype))?;
+                let update = self.graph.op(resource_op).input(self.handle()).input(value).build()?;
+                self.graph.control_dependencies([update], || self.value()).check()
+            }
+        }
+    }
+
+    /// Whether it has a value, as a bool scalar.
+    pub fn is_initialized(&self) -> Result<Output> {
+        let op = if self.is_resource() { "VarIsInitializedOp" } else { "IsVariableInitialized" };
+        self.graph.op(op).input(self.handle()).output()
+    }
+}
+
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.parts {
+            Ok(parts) => write!(f, "Variable({}, dtype={})", self.name(), parts.dtype),
+            Err(status) => write!(f, "Variable({status})"),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The conformance suite: cases that real TensorFlow answered, and the machinery that asks us the same.
+//!
+//! A case is a graph, feeds, steps and expected answers ([`case`]). The [`runner`] executes its steps on any
+//! [`backend`] and [`check`]s every answer; a [`suite`] runs many cases side by side and tabulates them. The cases
+//! that belong to the repository are packed in `tests/data` ([`packed`]). The runner knows backends only by their
+//! trait, so the same cases run in one process, and over the network, alike.
+
+pub mod backend;
+pub mod case;
+pub mod check;
+pub mod checkpoint;
+pub mod direct;
+pub mod graph_builder;
+pub mod mutation;
+pub mod packed;
+pub mod png_pixels;
+pub mod records;
+pub mod runner;
+pub mod suite;
+pub mod summary_check;

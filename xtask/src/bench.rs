@@ -1,0 +1,226 @@
+//! `cargo xtask bench`: the same graphs measured here and in TensorFlow, by turns, and one table of both.
+//!
+//! The two sides take turns several times, so that whatever else the machine does disturbs both alike; the median
+//! over the turns counts. TensorFlow lives in a virtual environment under `target/`, made on first use; where there
+//! is no Python, our side is measured alone. `TENSORFLEET_BENCH_PYTHON` names an interpreter that has TensorFlow.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::Outcome;
+use crate::arguments::Arguments;
+
+const DEFAULT_ROUNDS: u32 = 5;
+/// The table stands between these lines of `benches/README.md`.
+const BEGIN: &str = "<!-- measured: begin -->";
+const END: &str = "<!-- measured: end -->";
+
+/// The command.
+pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
+    let rounds = arguments.number("--rounds")?.unwrap_or(DEFAULT_ROUNDS).max(1);
+    let record = arguments.flag("--record");
+    let filter = arguments.positional().unwrap_or_default();
+    arguments.finish()?;
+
+    build(root)?;
+    let ours = root.join("target/release/tensorfleet-benches");
+    let files = root.join("target/bench");
+    std::fs::create_dir_all(&files).map_err(|error| format!("{}: {error}", files.display()))?;
+    output(Command::new(&ours).arg("export").arg(&files))?;
+    let python = match python_with_tensorflow(root) {
+        Ok(python) => Some(python),
+        Err(reason) => {
+            eprintln!("TensorFlow is not measured: {reason}");
+            None
+        }
+    };
+
+    let mut samples = Samples::default();
+    for round in 1..=rounds {
+        eprintln!("round {round} of {rounds}");
+        samples.add(Side::Ours, &output(Command::new(&ours).arg("measure").arg(&filter))?)?;
+        if let Some(python) = &python {
+            let script = root.join("benches/measure_tensorflow.py");
+            samples
+                .add(Side::TensorFlow, &output(Command::new(python).arg(script).arg(&files).arg(&filter))?)?;
+        }
+    }
+    let table = samples.table();
+    print!("{table}");
+    if record {
+        record_table(&root.join("benches/README.md"), &table, rounds, &machine())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn build(root: &Path) -> Result<(), String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--package", "tensorfleet-benches"]).current_dir(root);
+    match cargo.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the release build failed: {status}")),
+        Err(error) => Err(format!("cargo: {error}")),
+    }
+}
+
+fn output(command: &mut Command) -> Result<String, String> {
+    let shown = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{shown}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn python_with_tensorflow(root: &Path) -> Result<PathBuf, String> {
+    if let Some(python) = std::env::var_os("TENSORFLEET_BENCH_PYTHON") {
+        return Ok(python.into());
+    }
+    let environment = root.join("target/bench-venv");
+    let python = environment.join("bin/python");
+    if output(Command::new(&python).args(["-c", "import tensorflow"])).is_err() {
+        eprintln!("installing TensorFlow into {}", environment.display());
+        output(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+        output(Command::new(&python).args(["-m", "pip", "install", "--quiet", "tensorflow-cpu"]))?;
+    }
+    Ok(python)
+}
+
+/// Who was measured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Ours,
+    TensorFlow,
+}
+
+/// Seconds per step, of every round, by workload, side and way to run (`run` or `callable`).
+#[derive(Default)]
+struct Samples {
+    order: Vec<String>,
+    seconds: BTreeMap<(String, Side, &'static str), Vec<f64>>,
+    errors: BTreeMap<String, String>,
+}
+
+impl Samples {
+    fn add(&mut self, side: Side, lines: &str) -> Result<(), String> {
+        for line in lines.lines() {
+            let value: serde_json::Value = serde_json::from_str(line)
+                .map_err(|error| format!("a line that is no measurement: {line}: {error}"))?;
+            let name = value["name"].as_str().ok_or_else(|| format!("a measurement has no name: {line}"))?;
+            if !self.order.iter().any(|known| known == name) {
+                self.order.push(name.to_string());
+            }
+            if let Some(error) = value["error"].as_str() {
+                self.errors.insert(name.to_string(), error.to_string());
+            }
+            for way in ["run", "callable"] {
+                if let Some(seconds) = value[way].as_f64() {
+                    self.seconds.entry((name.to_string(), side, way)).or_default().push(seconds);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn median(&self, name: &str, side: Side, way: &'static str) -> Option<f64> {
+        let mut seconds = self.seconds.get(&(name.to_string(), side, way))?.clone();
+        seconds.sort_by(f64::total_cmp);
+        seconds.get(seconds.len() / 2).copied()
+    }
+
+    /// A Markdown table, TensorFlow's time over ours in the columns `×`.
+    fn table(&self) -> String {
+        let mut text = String::from(
+            "| step | TensorFlow run | ours run | × | TensorFlow callable | ours callable | × |\n|---|---:|---:|---:|---:|---:|---:|\n",
+        );
+        for name in &self.order {
+            let _ = write!(text, "| {name} |");
+            for way in ["run", "callable"] {
+                let theirs = self.median(name, Side::TensorFlow, way);
+                let ours = self.median(name, Side::Ours, way);
+                let ratio = theirs.zip(ours).map(|(theirs, ours)| format!("{:.2}", theirs / ours));
+                let cells = [theirs.map(duration), ours.map(duration), ratio].map(Option::unwrap_or_default);
+                let _ = write!(text, " {} | {} | {} |", cells[0], cells[1], cells[2]);
+            }
+            text.push('\n');
+        }
+        for (name, error) in &self.errors {
+            let first = error.lines().next().unwrap_or_default();
+            let _ = writeln!(text, "\n`{name}` does not run here: {first}");
+        }
+        text
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 1e-3 => format!("{:.1} µs", s * 1e6),
+        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}
+
+/// The processor's name and how many there are.
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{count} × {}", model.unwrap_or("unknown processor"))
+}
+
+fn record_table(readme: &Path, table: &str, rounds: u32, machine: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", readme.display());
+    let old = std::fs::read_to_string(readme).map_err(failed)?;
+    let (Some((before, _)), Some((_, after))) = (old.split_once(BEGIN), old.split_once(END)) else {
+        return Err(format!("{} has no lines '{BEGIN}' and '{END}'", readme.display()));
+    };
+    let new = format!(
+        "{before}{BEGIN}\n`cargo xtask bench --record --rounds {rounds}` on {machine}; medians of {rounds} rounds.\n\n{table}{END}{after}"
+    );
+    std::fs::write(readme, new).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_both_sides_meet_in_one_row() {
+        let mut samples = Samples::default();
+        for seconds in ["0.001", "0.009", "0.002"] {
+            samples
+                .add(Side::Ours, &format!(r#"{{"name": "a", "run": {seconds}, "callable": 0.001}}"#))
+                .unwrap();
+            samples.add(Side::TensorFlow, r#"{"name": "a", "run": 0.004, "callable": 0.003}"#).unwrap();
+        }
+        let table = samples.table();
+        assert!(table.contains("| a | 4.00 ms | 2.00 ms | 2.00 | 3.00 ms | 1.00 ms | 3.00 |"), "{table}");
+    }
+
+    #[test]
+    fn a_side_that_was_not_measured_leaves_its_cells_empty() {
+        let mut samples = Samples::default();
+        samples.add(Side::Ours, r#"{"name": "a", "run": 0.0000015, "callable": 0.000001}"#).unwrap();
+        samples.add(Side::Ours, r#"{"name": "b", "error": "no such op\nmore"}"#).unwrap();
+        let table = samples.table();
+        assert!(
+            table.contains("| a |  | 1.5 µs |  |") && table.contains("`b` does not run here: no such op\n"),
+            "{table}"
+        );
+        assert!(samples.add(Side::Ours, "nonsense").is_err());
+    }
+
+    #[test]
+    fn the_record_replaces_only_the_old_table() {
+        let directory = tempfile::tempdir().unwrap();
+        let readme = directory.path().join("README.md");
+        std::fs::write(&readme, format!("head\n{BEGIN}\nold\n{END}\ntail\n")).unwrap();
+        record_table(&readme, "| new |\n", 3, "2 × something").unwrap();
+        let text = std::fs::read_to_string(&readme).unwrap();
+        assert!(text.starts_with("head\n") && text.ends_with("tail\n") && text.contains("| new |"), "{text}");
+        assert!(!text.contains("old") && text.contains("--rounds 3"));
+    }
+}

@@ -1,0 +1,61 @@
+//! `cargo xtask test`: every check there is, in order of how quickly it fails, with the time each one took.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Outcome, tidy};
+
+struct Stage {
+    name: &'static str,
+    passed: bool,
+    duration: Duration,
+}
+
+/// Runs all stages, also after one has failed, so that one run shows everything that is wrong.
+pub(crate) fn run(root: &Path) -> Outcome {
+    require_component(root, "rustfmt", &["fmt", "--version"])?;
+    require_component(root, "clippy", &["clippy", "--version"])?;
+    let mut stages = Vec::new();
+    let mut stage = |name: &'static str, passes: &dyn Fn() -> Result<bool, String>| -> Result<(), String> {
+        println!("── {name}");
+        let begin = Instant::now();
+        let passed = passes()?;
+        stages.push(Stage { name, passed, duration: begin.elapsed() });
+        Ok(())
+    };
+    stage("tidy", &|| Ok(tidy::report(root)))?;
+    stage("format", &|| cargo(root, &["fmt", "--all", "--check"]))?;
+    stage("lints", &|| cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    stage("tests", &|| cargo(root, &["test", "--workspace"]))?;
+
+    println!("── summary");
+    for Stage { name, passed, duration } in &stages {
+        let verdict = if *passed { "ok" } else { "FAILED" };
+        println!("{name:<8}{verdict:<8}{:>7.1} s", duration.as_secs_f64());
+    }
+    let total: Duration = stages.iter().map(|stage| stage.duration).sum();
+    let failed = stages.iter().filter(|stage| !stage.passed).count();
+    println!("{} of {} stages passed in {:.0} s", stages.len() - failed, stages.len(), total.as_secs_f64());
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn cargo_command(root: &Path, arguments: &[&str]) -> Command {
+    // The cargo that runs this program, so that a toolchain chosen with `+` stays chosen.
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root);
+    command
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Result<bool, String> {
+    let status = cargo_command(root, arguments).status();
+    Ok(status.map_err(|error| format!("cargo {}: {error}", arguments.join(" ")))?.success())
+}
+
+fn require_component(root: &Path, name: &str, probe: &[&str]) -> Result<(), String> {
+    let quiet = cargo_command(root, probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match quiet {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("{name} is missing from this toolchain; `rustup component add {name}` installs it")),
+    }
+}

@@ -1,0 +1,70 @@
+//! The project's own commands, as `cargo xtask COMMAND`. Everything a person or a machine runs on the repository
+//! starts here, so that both run the same.
+
+mod arguments;
+mod bench;
+mod check_all;
+mod op_table;
+mod tidy;
+mod vectors;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use arguments::Arguments;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test                        format, lints, all tests and the tidy check; what a change must pass
+  tidy                        the tidy check alone
+  vectors [DIR] [OPTIONS]     run conformance vectors (default: those of the repository)
+      --tier N                only this tier
+      --family F              only this family
+      --case TEXT             only cases whose name contains this
+      --verbose               name every case, not only the failed ones
+  ops [--tier N] [--missing]  which ops have signature, shape rule, kernel, gradient and passing vectors
+  bench [FILTER] [OPTIONS]    measure the same graphs here and in TensorFlow, and compare
+      --rounds N              how often the two take turns (default 5)
+      --record                write the table into benches/README.md
+  pack-vectors DIR            pack DIR/vectors, DIR/graphs and DIR/inventory.json into tests/data
+";
+
+/// What a command comes to: done, done with findings, or a reason why it could not be done.
+type Outcome = Result<ExitCode, String>;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_environment();
+    let outcome = match arguments.positional().as_deref() {
+        Some("test") => arguments.finish().and_then(|()| check_all::run(&workspace_root())),
+        Some("tidy") => arguments.finish().and_then(|()| tidy::run(&workspace_root())),
+        Some("vectors") => vectors::run(arguments),
+        Some("ops") => op_table::run(arguments),
+        Some("bench") => bench::run(arguments, &workspace_root()),
+        Some("pack-vectors") => pack_vectors(arguments),
+        Some("help") | None => {
+            print!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(other) => Err(format!("there is no command '{other}'; `cargo xtask help` lists them")),
+    };
+    outcome.unwrap_or_else(|reason| {
+        eprintln!("xtask: {reason}");
+        ExitCode::FAILURE
+    })
+}
+
+fn workspace_root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}
+
+fn pack_vectors(mut arguments: Arguments) -> Outcome {
+    let source = arguments.positional().ok_or("pack-vectors needs the directory with the loose files")?;
+    arguments.finish()?;
+    let destination = tensorfleet_tests::packed::data_directory();
+    tensorfleet_tests::packed::pack(Path::new(&source), &destination)
+        .map_err(|error| format!("packing {source}: {error}"))?;
+    println!("packed {source} into {}", destination.display());
+    Ok(ExitCode::SUCCESS)
+}

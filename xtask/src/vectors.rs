@@ -1,0 +1,82 @@
+//! `cargo xtask vectors`: conformance cases against a session in this process, with a table of what passed.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tensorfleet_tests::case::Case;
+use tensorfleet_tests::direct::Direct;
+use tensorfleet_tests::packed;
+use tensorfleet_tests::runner::Outcome as CaseOutcome;
+use tensorfleet_tests::suite::{CaseResult, Filter, load_directory, run_all, shortened};
+
+use crate::Outcome;
+use crate::arguments::Arguments;
+
+/// The command.
+pub(crate) fn run(mut arguments: Arguments) -> Outcome {
+    let filter = Filter {
+        tier: arguments.number("--tier")?,
+        family: arguments.option("--family")?,
+        name: arguments.option("--case")?,
+    };
+    let verbose = arguments.flag("--verbose");
+    let directory = arguments.positional();
+    arguments.finish()?;
+    let cases = match &directory {
+        Some(directory) => load_directory(Path::new(directory)),
+        None => packed::cases(),
+    };
+    let cases = cases.map_err(|status| status.message())?;
+    let chosen: Vec<Arc<Case>> = cases.into_iter().filter(|case| filter.admits(case)).map(Arc::new).collect();
+    if chosen.is_empty() {
+        return Err("no case fits the options".to_string());
+    }
+    let begin = Instant::now();
+    let mut progress =
+        Progress { total: chosen.len(), done: 0, verbose, terminal: std::io::stderr().is_terminal() };
+    let report = run_all(Arc::new(Direct), chosen, |result| progress.report(result));
+    progress.clear();
+
+    println!("{}", report.table());
+    print!("{}{}", report.skips(), report.failures());
+    println!("in {:.1} s", begin.elapsed().as_secs_f64());
+    let counts = report.counts();
+    println!("{counts}");
+    Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A line that rewrites itself while cases run, or one line for each case.
+struct Progress {
+    total: usize,
+    done: usize,
+    verbose: bool,
+    terminal: bool,
+}
+
+impl Progress {
+    fn report(&mut self, result: &CaseResult) {
+        self.done += 1;
+        let name = &result.case.name;
+        if self.verbose {
+            let verdict = match &result.outcome {
+                CaseOutcome::Passed => "ok".to_string(),
+                CaseOutcome::Failed(failure) => format!("FAILED {}", shortened(&failure.to_string())),
+                CaseOutcome::Skipped(reason) => format!("skipped: {reason}"),
+            };
+            println!("{name:<60} {:>7.3} s  {verdict}", result.duration.as_secs_f64());
+        } else if self.terminal {
+            eprint!("\r\x1b[K{}/{} {name}", self.done, self.total);
+            // A line of progress that cannot be shown is no reason to stop.
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn clear(&self) {
+        if self.terminal && !self.verbose {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
