@@ -5,7 +5,7 @@ use crate::op::Op;
 mod accumulator;
 mod accumulator_ops;
 mod arithmetic;
-mod naming;
+pub(crate) mod naming;
 pub(crate) mod queue;
 mod resource_variable_ops;
 mod sparse_gradient;
