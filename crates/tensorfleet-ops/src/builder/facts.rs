@@ -110,7 +110,8 @@ fn evaluate(spec: &NodeSpec<'_>, inputs: &[InputShape], facts: &mut NodeFacts) {
             } else if let [fact] = facts {
                 fact.as_shape = partial_shape(spec, inputs);
                 if spec.op().name == "StridedSlice" && fact.shape.rank() == Some(0) {
-                    fact.value = shape_element(spec, inputs).and_then(|dim| integer_scalar(fact.edge.dtype, dim));
+                    fact.value =
+                        shape_element(spec, inputs).and_then(|dim| integer_scalar(fact.edge.dtype, dim));
                 }
             }
         }
@@ -157,7 +158,8 @@ fn sliced_shape(spec: &NodeSpec<'_>, inputs: &[InputShape]) -> Option<PartialSha
         return None;
     }
     let dims = vector_dims(&inputs[0])?;
-    let (begin, end, stride) = (only_integer(&inputs[1])?, only_integer(&inputs[2])?, only_integer(&inputs[3])?);
+    let (begin, end, stride) =
+        (only_integer(&inputs[1])?, only_integer(&inputs[2])?, only_integer(&inputs[3])?);
     if stride <= 0 {
         return None;
     }
