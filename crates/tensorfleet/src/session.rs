@@ -55,8 +55,15 @@ pub struct Session {
 struct Prepared {
     callable: Callable,
     feeds: Vec<Feed>,
-    /// For each fetch its place among the distinct ones; empty if they all are distinct.
-    positions: Vec<usize>,
+    /// Where each fetch comes from; empty if they are the results, in order.
+    sources: Vec<Source>,
+}
+
+/// Where a fetched tensor comes from: a fed one needs no run, and a repeated one is computed once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Result(usize),
+    Feed(usize),
 }
 
 struct Feed {
@@ -184,15 +191,14 @@ impl Session {
     fn prepare_signature(&self, feeds: &[Endpoint], request: &Request<'_>) -> Result<Prepared> {
         let extended = self.extended.load(Ordering::Acquire);
         let mut distinct: Vec<Endpoint> = Vec::with_capacity(request.fetches.len());
-        let mut positions = Vec::with_capacity(request.fetches.len());
-        let mut seen: FxHashMap<Endpoint, usize> = FxHashMap::default();
+        let mut seen: FxHashMap<Endpoint, Source> =
+            feeds.iter().enumerate().map(|(index, &feed)| (feed, Source::Feed(index))).collect();
+        let mut sources = Vec::with_capacity(request.fetches.len());
         for &fetch in &request.fetches {
-            let next = distinct.len();
-            let position = *seen.entry(fetch).or_insert(next);
-            if position == next {
+            sources.push(*seen.entry(fetch).or_insert_with(|| {
                 distinct.push(fetch);
-            }
-            positions.push(position);
+                Source::Result(distinct.len() - 1)
+            }));
         }
         let (feeds, fetches, targets) = self.graph.build(|builder| -> Result<_> {
             let feeds: Vec<Feed> =
@@ -216,10 +222,10 @@ impl Session {
         let fetch_names: Vec<&str> = fetches.iter().map(String::as_str).collect();
         let target_names: Vec<&str> = targets.iter().map(String::as_str).collect();
         let callable = self.direct.make_callable(&feed_names, &fetch_names, &target_names)?;
-        if distinct.len() == positions.len() {
-            positions.clear();
+        if sources.iter().enumerate().all(|(index, &source)| source == Source::Result(index)) {
+            sources.clear();
         }
-        Ok(Prepared { callable, feeds, positions })
+        Ok(Prepared { callable, feeds, sources })
     }
 }
 
@@ -285,14 +291,19 @@ impl Prepared {
         for (feed, value) in self.feeds.iter().zip(&feeds) {
             feed.check(value)?;
         }
-        let mut tensors = self.callable.run(feeds, options)?;
-        if !self.positions.is_empty() {
-            let pick = |&position: &usize| {
-                let tensor = tensors.get(position).cloned();
-                tensor.ok_or_else(|| Status::internal("a run gave fewer tensors than were asked for"))
-            };
-            tensors = self.positions.iter().map(pick).collect::<Result<_>>()?;
+        if self.sources.is_empty() {
+            return fetch.take(&mut Results::new(self.callable.run(feeds, options)?));
         }
+        let fed = feeds.clone();
+        let results = self.callable.run(feeds, options)?;
+        let pick = |source: &Source| {
+            let tensor = match *source {
+                Source::Result(index) => results.get(index),
+                Source::Feed(index) => fed.get(index),
+            };
+            tensor.cloned().ok_or_else(|| Status::internal("a run gave fewer tensors than were asked for"))
+        };
+        let tensors = self.sources.iter().map(pick).collect::<Result<_>>()?;
         fetch.take(&mut Results::new(tensors))
     }
 }
