@@ -21,7 +21,9 @@ use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::GraphDef;
 
 use crate::backend::{Backend, RunRequest, Server, Session};
-use crate::case::{Background, Case, CheckpointStep, Expect, ExpectedValues, ExtendStep, RunStep, Step};
+use crate::case::{
+    Background, Case, CheckpointStep, Expect, ExpectedValues, ExtendStep, Mode, RunStep, Step,
+};
 use crate::check::{Closeness, Verdict, check_error, check_properties, compare, enum_name, expected_error};
 use crate::checkpoint::read_checkpoint;
 use crate::summary_check::compare_summaries;
@@ -237,10 +239,13 @@ impl<'a> CaseRun<'a> {
 
     fn request(&self, step: &RunStep) -> RunRequest {
         let feeds = step.feeds.iter().map(|&index| &self.case.feeds[index]);
+        // A client takes a fetch without an output number for a node to run; only steps that fail have such.
+        let is_tensor = |name: &&String| name.contains(':') || self.case.mode == Mode::Raw;
+        let (fetches, nodes): (Vec<&String>, Vec<&String>) = step.fetches.iter().partition(is_tensor);
         RunRequest {
             feeds: feeds.map(|record| (record.name.clone(), self.scratch.filled_in(&record.value))).collect(),
-            fetches: step.fetches.clone(),
-            targets: step.targets.clone(),
+            fetches: fetches.into_iter().cloned().collect(),
+            targets: step.targets.iter().chain(nodes).cloned().collect(),
             timeout: step.timeout,
         }
     }
