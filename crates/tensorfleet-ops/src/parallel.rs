@@ -54,13 +54,29 @@ pub fn chunks_mut<T: Send>(
     centi_ns_per_unit: usize,
     work: impl Fn(usize, &mut [T]) + Send + Sync,
 ) {
-    let unit = unit.max(1);
-    match shard_len(out.len() / unit, centi_ns_per_unit) {
-        None => work(0, out),
-        Some(len) => {
-            let pieces = out.chunks_mut(len * unit).enumerate();
-            each(pieces.map(|(shard, piece)| (shard * len, piece)), |(start, piece)| work(start, piece));
-        }
+    let (unit, total) = (unit.max(1), out.len());
+    let Some(len) = shard_len(total / unit, centi_ns_per_unit) else { return work(0, out) };
+    // One slice is cut by arithmetic instead of into a list of pieces: this is instantiated for every kernel and
+    // dtype, and so has to be little code.
+    let start = SliceStart(out.as_mut_ptr());
+    share(total.div_ceil(len * unit), &|shard| {
+        let (from, to) = (shard * len * unit, ((shard + 1) * len * unit).min(total));
+        // SAFETY: `from..to` lies in `out`, differs for every shard, and `share` runs every shard once and returns
+        // only when all are done; `T: Send` lets other threads write the elements.
+        let piece = unsafe { std::slice::from_raw_parts_mut(start.get().add(from), to - from) };
+        work(shard * len, piece);
+    });
+}
+
+/// Where a slice begins whose parts are written by several threads.
+struct SliceStart<T>(*mut T);
+
+// SAFETY: the pointer is only used as `chunks_mut` says, for disjoint parts.
+unsafe impl<T: Send> Sync for SliceStart<T> {}
+
+impl<T> SliceStart<T> {
+    fn get(&self) -> *mut T {
+        self.0
     }
 }
 
@@ -131,7 +147,8 @@ impl Team {
 fn share(shards: usize, work: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime changes. Helpers dereference the pointer only while they are counted, and this
     // function returns (or unwinds) only after the team is closed and nobody is counted.
-    let erased = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(work) };
+    let erased =
+        unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(work) };
     let team = Arc::new(Team {
         shards,
         next: AtomicUsize::new(0),
@@ -203,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_panic_in_a_shard_reaches_the_caller() {
-        let result = catch_unwind(|| ranges(100, 1_000_000, |range| assert!(!range.contains(&77), "shard 77")));
+        let result =
+            catch_unwind(|| ranges(100, 1_000_000, |range| assert!(!range.contains(&77), "shard 77")));
         assert!(result.is_err());
     }
 }
