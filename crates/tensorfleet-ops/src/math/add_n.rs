@@ -104,3 +104,37 @@ fn add_all<S: Stored<Compute: Number>>(sum: &mut [S], terms: &[Option<&[S]>]) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestOp;
+
+    fn run(terms: Vec<Tensor>) -> Result<Tensor> {
+        let op = TestOp::new("AddN").attr("N", terms.len() as i64).attr("T", terms[0].dtype());
+        terms.into_iter().fold(op, TestOp::input).run_one()
+    }
+
+    #[test]
+    fn any_number_of_terms_add_up_whoever_holds_them() {
+        let terms: Vec<Tensor> =
+            (1..=5).map(|i| Tensor::from_slice(&[i as f32; 1300], &[1300]).unwrap()).collect();
+        for held in [0..0, 0..5, 0..2] {
+            let _holders: Vec<Tensor> = terms[held].to_vec();
+            let own = terms.iter().map(|term| term.deep_copy().unwrap()).collect();
+            assert!(run(own).unwrap().as_slice::<f32>().unwrap().iter().all(|&sum| sum == 15.0));
+        }
+        let shared = run(terms.clone()).unwrap();
+        assert!(shared.as_slice::<f32>().unwrap().iter().all(|&sum| sum == 15.0));
+        assert_eq!(terms[0].as_slice::<f32>().unwrap()[0], 1.0);
+        let mixed = vec![terms[0].clone(), terms[1].deep_copy().unwrap(), terms[2].clone()];
+        assert!(run(mixed).unwrap().as_slice::<f32>().unwrap().iter().all(|&sum| sum == 6.0));
+    }
+
+    #[test]
+    fn one_term_is_the_sum_and_shapes_must_be_equal() {
+        assert_eq!(run(vec![Tensor::scalar(3i32)]).unwrap().to_scalar::<i32>(), Ok(3));
+        let status = run(vec![Tensor::scalar(3i32), Tensor::vector(&[1i32]).unwrap()]).unwrap_err();
+        assert!(status.text().contains("must have the same size and shape.  Input 0: [] != input 1: [1]"));
+    }
+}

@@ -212,3 +212,56 @@ fn gradient_args(_: &NodeSpec<'_>) -> Result<KernelBox> {
         Ok(())
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestOp;
+
+    fn stretched(input: Tensor, shape: &[i32]) -> Result<Tensor> {
+        let op = TestOp::new("BroadcastTo").attr("T", input.dtype());
+        op.input(input).input(Tensor::vector(shape).unwrap()).run_one()
+    }
+
+    #[test]
+    fn values_stretch_to_the_right_aligned_shape() {
+        let column = Tensor::from_slice(&[1i32, 2], &[2, 1]).unwrap();
+        let output = stretched(column.clone(), &[2, 2, 3]).unwrap();
+        assert_eq!(output.shape().dims(), [2, 2, 3]);
+        assert_eq!(output.as_slice::<i32>().unwrap(), [1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2]);
+        assert_eq!(stretched(Tensor::vector(&[1i32]).unwrap(), &[0]).unwrap().num_elements(), 0);
+        assert_eq!(stretched(Tensor::string("x"), &[2]).unwrap().as_strings().unwrap().len(), 2);
+        assert!(stretched(column.clone(), &[2]).unwrap_err().text().contains("Rank of input (2)"));
+        assert!(
+            stretched(column.clone(), &[1, 3])
+                .unwrap_err()
+                .text()
+                .contains("Incompatible shapes: [2,1] vs. [1,3]")
+        );
+        assert!(stretched(column, &[2, -1]).is_err());
+    }
+
+    fn shapes(op: &str, a: &[i32], b: &[i32]) -> Result<Vec<Vec<i32>>> {
+        let op = TestOp::new(op).input(Tensor::vector(a).unwrap()).input(Tensor::vector(b).unwrap());
+        op.run()?.iter().map(|output| Ok(output.as_slice::<i32>()?.to_vec())).collect()
+    }
+
+    #[test]
+    fn shapes_broadcast_as_values_do() {
+        assert_eq!(shapes("BroadcastArgs", &[3, 1], &[1, 4]), Ok(vec![vec![3, 4]]));
+        assert_eq!(shapes("BroadcastArgs", &[], &[2]), Ok(vec![vec![2]]));
+        let status = shapes("BroadcastArgs", &[2], &[3]).unwrap_err();
+        assert_eq!(status.text(), "Incompatible shapes: [2] vs. [3]");
+    }
+
+    #[test]
+    fn gradients_are_summed_over_the_axes_that_were_stretched() {
+        let args = |a: &[i32], b: &[i32]| shapes("BroadcastGradientArgs", a, b).unwrap();
+        assert_eq!(args(&[2, 3], &[3]), [vec![], vec![0]]);
+        assert_eq!(args(&[3, 1], &[1, 4]), [vec![1], vec![0]]);
+        assert_eq!(args(&[2, 3], &[2, 3]), [vec![], Vec::<i32>::new()]);
+        assert_eq!(args(&[1, 1], &[1]), [vec![0, 1], vec![0, 1]]);
+        assert_eq!(args(&[5, 1, 3], &[2, 1]), [vec![1], vec![0, 2]]);
+        assert!(shapes("BroadcastGradientArgs", &[2], &[3]).is_err());
+    }
+}

@@ -329,3 +329,90 @@ fn bitcast(node: &NodeSpec<'_>) -> Result<KernelBox> {
         Ok(())
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestOp;
+
+    fn cast_to<S: Element, D: Element>(values: &[S]) -> Vec<D> {
+        let op = TestOp::new("Cast").attr("SrcT", S::DTYPE).attr("DstT", D::DTYPE);
+        let output = op.input(Tensor::vector(values).unwrap()).run_one().unwrap();
+        output.as_slice::<D>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn floats_become_integers_as_on_x86() {
+        assert_eq!(cast_to::<f32, i32>(&[1.9, -1.9, 1e20, f32::NAN]), [1, -1, i32::MIN, i32::MIN]);
+        assert_eq!(cast_to::<f32, i8>(&[300.0, -300.0, 1e20]), [44, -44, 0]);
+        assert_eq!(
+            cast_to::<f64, u64>(&[1e19, -1.0, f64::NAN]),
+            [10_000_000_000_000_000_000, u64::MAX, 1 << 63]
+        );
+        assert_eq!(cast_to::<bf16, u8>(&[bf16::from_f32(-2.5), bf16::from_f32(2.5)]), [0, 2]);
+    }
+
+    #[test]
+    fn everything_but_zero_is_true() {
+        assert_eq!(
+            cast_to::<f32, bool>(&[0.3, f32::NAN, -0.0, f32::from_bits(1)]),
+            [true, true, false, false]
+        );
+        assert_eq!(cast_to::<i64, bool>(&[0, -5]), [false, true]);
+        assert_eq!(cast_to::<bool, f16>(&[true, false]), [f16::ONE, f16::ZERO]);
+    }
+
+    #[test]
+    fn narrowing_rounds_to_even_unless_told_to_truncate() {
+        assert_eq!(
+            cast_to::<f32, f16>(&[2049.0, 2051.0, 65520.0]).map_to_f32(),
+            [2048.0, 2052.0, f32::INFINITY]
+        );
+        let truncated = |to: DType| {
+            let op = TestOp::new("Cast").attr("SrcT", DType::Float).attr("DstT", to).attr("Truncate", true);
+            op.input(Tensor::vector(&[1.99999f32]).unwrap()).run_one().unwrap()
+        };
+        assert_eq!(truncated(DType::BFloat16).as_slice::<bf16>().unwrap()[0].to_f32(), 1.9921875);
+        assert_eq!(truncated(DType::Half).as_slice::<f16>().unwrap()[0].to_f32(), 1.9990234);
+    }
+
+    trait MapToF32 {
+        fn map_to_f32(&self) -> Vec<f32>;
+    }
+    impl MapToF32 for Vec<f16> {
+        fn map_to_f32(&self) -> Vec<f32> {
+            self.iter().map(|x| x.to_f32()).collect()
+        }
+    }
+
+    #[test]
+    fn complex_numbers_lose_their_imaginary_part() {
+        let complex = Complex { re: 1.5f32, im: 2.0 };
+        assert_eq!(cast_to::<Complex<f32>, f64>(&[complex]), [1.5]);
+        assert_eq!(cast_to::<Complex<f32>, Complex<f64>>(&[complex]), [Complex { re: 1.5, im: 2.0 }]);
+        assert_eq!(cast_to::<i32, Complex<f32>>(&[7]), [Complex { re: 7.0, im: 0.0 }]);
+    }
+
+    #[test]
+    fn strings_cannot_be_cast() {
+        let op = TestOp::new("Cast").attr("SrcT", DType::String).attr("DstT", DType::Int32);
+        let status = op.input(Tensor::string("1")).run_one().unwrap_err();
+        assert_eq!(status.code(), tensorfleet_core::Code::Unimplemented);
+        assert_eq!(status.text(), "Cast string to int32 is not supported");
+    }
+
+    #[test]
+    fn bitcasts_regroup_the_last_dimension() {
+        let bitcast = |input: Tensor, to: DType| {
+            TestOp::new("Bitcast").attr("T", input.dtype()).attr("type", to).input(input).run_one()
+        };
+        let bytes = bitcast(Tensor::vector(&[1.0f32, 2.0]).unwrap(), DType::UInt8).unwrap();
+        assert_eq!(bytes.shape().dims(), [2, 4]);
+        assert_eq!(bytes.as_slice::<u8>().unwrap(), [0, 0, 128, 63, 0, 0, 0, 64]);
+        assert_eq!(bitcast(bytes, DType::Float).unwrap().as_slice::<f32>().unwrap(), [1.0, 2.0]);
+        assert!(
+            bitcast(Tensor::scalar(1.0f32), DType::Double).unwrap_err().text().contains("Cannot bitcast")
+        );
+        assert!(bitcast(Tensor::vector(&[1.0f32; 3]).unwrap(), DType::Double).is_err());
+    }
+}

@@ -210,3 +210,51 @@ fn approximate_equal(node: &NodeSpec<'_>) -> Result<KernelBox> {
         Ok(())
     })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestOp;
+
+    fn run(op: &str, x: Tensor, y: Tensor) -> Result<Vec<bool>> {
+        let output = TestOp::new(op).attr("T", x.dtype()).input(x).input(y).run_one()?;
+        Ok(output.as_slice::<bool>()?.to_vec())
+    }
+
+    #[test]
+    fn nan_equals_nothing_and_denormal_numbers_are_zero() {
+        let x = Tensor::vector(&[f32::NAN, 0.0, 1.0]).unwrap();
+        let y = Tensor::vector(&[f32::NAN, f32::from_bits(1), 2.0]).unwrap();
+        assert_eq!(run("Equal", x.clone(), y.clone()).unwrap(), [false, true, false]);
+        assert_eq!(run("NotEqual", x.clone(), y.clone()).unwrap(), [true, false, true]);
+        assert_eq!(run("Less", x.clone(), y.clone()).unwrap(), [false, false, true]);
+        assert_eq!(run("GreaterEqual", x, y).unwrap(), [false, true, false]);
+    }
+
+    #[test]
+    fn strings_and_truth_values_compare_too() {
+        let strings = |list: &[&'static str]| {
+            Tensor::from_strings(list.iter().map(|text| Bytes::from(*text)).collect(), &[list.len()]).unwrap()
+        };
+        assert_eq!(run("Equal", strings(&["a", "b"]), strings(&["b"])).unwrap(), [false, true]);
+        assert_eq!(run("NotEqual", strings(&["a", "b"]), strings(&["b"])).unwrap(), [true, false]);
+        let bits = Tensor::vector(&[true, false]).unwrap();
+        assert_eq!(run("Equal", bits.clone(), Tensor::scalar(true)).unwrap(), [true, false]);
+        let both =
+            TestOp::new("LogicalAnd").input(bits.clone()).input(Tensor::scalar(true)).run_one().unwrap();
+        assert_eq!(both.as_slice::<bool>().unwrap(), [true, false]);
+        let either = TestOp::new("LogicalOr").input(bits).input(Tensor::scalar(true)).run_one().unwrap();
+        assert_eq!(either.as_slice::<bool>().unwrap(), [true, true]);
+    }
+
+    #[test]
+    fn clashing_shapes_may_be_an_answer_instead_of_an_error() {
+        let (x, y) = (Tensor::vector(&[1i32, 2]).unwrap(), Tensor::vector(&[1i32, 2, 3]).unwrap());
+        assert!(run("Equal", x.clone(), y.clone()).unwrap_err().text().contains("Incompatible shapes"));
+        for (op, answer) in [("Equal", false), ("NotEqual", true)] {
+            let op = TestOp::new(op).attr("T", x.dtype()).attr("incompatible_shape_error", false);
+            let output = op.input(x.clone()).input(y.clone()).run_one().unwrap();
+            assert_eq!(output.to_scalar::<bool>(), Ok(answer));
+        }
+    }
+}

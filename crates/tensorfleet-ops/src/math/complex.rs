@@ -99,3 +99,26 @@ fn conj(node: &NodeSpec<'_>) -> Result<KernelBox> {
         other => Err(no_kernel(other)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tensorfleet_core::Tensor;
+
+    use super::*;
+    use crate::testing::TestOp;
+
+    #[test]
+    fn numbers_are_put_together_and_taken_apart() {
+        let joined = TestOp::new("Complex")
+            .input(Tensor::vector(&[3.0f32, 0.0]).unwrap())
+            .input(Tensor::scalar(4.0f32));
+        let joined = joined.run_one().unwrap();
+        let part = |op: &str| {
+            TestOp::new(op).input(joined.clone()).run_one().unwrap().as_slice::<f32>().unwrap().to_vec()
+        };
+        assert_eq!((part("Real"), part("Imag")), (vec![3.0, 0.0], vec![4.0, 4.0]));
+        assert_eq!((part("ComplexAbs"), part("Angle")[1]), (vec![5.0, 4.0], std::f32::consts::FRAC_PI_2));
+        let conjugate = TestOp::new("Conj").input(joined).run_one().unwrap();
+        assert_eq!(conjugate.as_slice::<Complex<f32>>().unwrap()[0], Complex { re: 3.0, im: -4.0 });
+    }
+}

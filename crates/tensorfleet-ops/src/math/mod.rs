@@ -6,9 +6,11 @@
 use crate::op::Op;
 
 mod add_n;
+mod arg_reduce;
 mod binary;
 pub(crate) mod broadcast;
 mod broadcast_ops;
+mod bucketize;
 mod cast;
 mod compare;
 mod complex;
@@ -16,6 +18,8 @@ pub(crate) mod elementwise;
 pub(crate) mod number;
 pub(crate) mod reduce;
 mod reduce_ops;
+mod scan;
+mod segment;
 mod select;
 pub(crate) mod special;
 pub(crate) mod stored;
@@ -33,4 +37,8 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     add_n::OPS,
     broadcast_ops::OPS,
     reduce_ops::OPS,
+    arg_reduce::OPS,
+    scan::OPS,
+    segment::OPS,
+    bucketize::OPS,
 ];

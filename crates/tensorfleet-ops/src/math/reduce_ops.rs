@@ -10,7 +10,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Tensor};
 use super::elementwise::{apply_unary, cost, unary_loop};
 use super::number::{Elementary, Number, Real};
 use super::reduce::{Reducer, Reduction, ReductionPlan, resolve_axis};
-use super::stored::Stored;
+use super::stored::{Stored, build_computed, compute_elements};
 use super::unary::{Sqrt, SquaredModulus};
 use crate::dispatch;
 use crate::kernel::{Context, KernelBox};
@@ -77,7 +77,7 @@ fn reduced(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 
 macro_rules! reducers {
     ($($name:ident: $kind:path, $identity:expr, |$a:ident, $b:ident| $value:expr;)*) => {$(
-        struct $name;
+        pub(super) struct $name;
 
         impl<T: $kind> Reducer<T> for $name {
             const IDENTITY: T = $identity;
@@ -167,21 +167,10 @@ fn reduce<S: Stored>(
     reduction: &Reduction<S::Compute>,
     finish: Finish<S::Compute>,
 ) -> Result<Tensor> {
-    let elements = input.as_slice::<S>()?;
-    let output = Tensor::build::<S>(plan.output.clone(), |out| {
-        if let Some(direct) = S::as_compute(elements)
-            && let Some(out) = S::as_compute_mut(out)
-        {
-            plan.run(direct, reduction, out);
-            finish(out, plan.count);
-            return Ok(());
-        }
-        let mut wide = vec![S::Compute::default(); elements.len()];
-        S::widen(elements, &mut wide);
-        let mut results = vec![S::Compute::default(); out.len()];
-        plan.run(&wide, reduction, &mut results);
-        finish(&mut results, plan.count);
-        S::narrow(&results, out);
+    let elements = compute_elements(input.as_slice::<S>()?);
+    let output = build_computed::<S>(plan.output.clone(), |out| {
+        plan.run(&elements, reduction, out);
+        finish(out, plan.count);
         Ok(())
     })?;
     output.with_dtype(input.dtype())
@@ -245,4 +234,73 @@ fn euclidean_norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
     }
     let keep_dims: bool = node.attr("keep_dims")?;
     dispatch!(node.dtype()?, T in [f32, f64, f16, bf16, Complex<f32>, Complex<f64>] => Ok(kernel::<T>(keep_dims)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tensorfleet_core::Element;
+
+    use super::*;
+    use crate::testing::TestOp;
+
+    fn run(op: &str, input: Tensor, axes: &[i32], keep_dims: bool) -> Result<Tensor> {
+        let op = TestOp::new(op).attr("keep_dims", keep_dims);
+        let op = if input.dtype() == DType::Bool { op } else { op.attr("T", input.dtype()) };
+        op.input(input).input(Tensor::vector(axes).unwrap()).run_one()
+    }
+
+    fn whole<T: Element>(op: &str, values: &[T]) -> T {
+        run(op, Tensor::vector(values).unwrap(), &[0], false).unwrap().to_scalar::<T>().unwrap()
+    }
+
+    #[test]
+    fn reductions_are_what_they_are_called() {
+        let matrix = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]).unwrap();
+        let rows = |op| run(op, matrix.clone(), &[-1], false).unwrap().as_slice::<f32>().unwrap().to_vec();
+        assert_eq!(rows("Sum"), [6.0, 15.0]);
+        assert_eq!(rows("Prod"), [6.0, 120.0]);
+        assert_eq!(rows("Mean"), [2.0, 5.0]);
+        assert_eq!(rows("Max"), [3.0, 6.0]);
+        assert_eq!(rows("Min"), [1.0, 4.0]);
+        assert_eq!(whole("EuclideanNorm", &[3.0f32, 4.0]), 5.0);
+        assert!(whole("Any", &[false, true]) && !whole("All", &[false, true]));
+        let kept = run("Sum", matrix.clone(), &[0, 1], true).unwrap();
+        assert_eq!((kept.shape().dims(), kept.as_slice::<f32>().unwrap()), (&[1, 1][..], &[21.0][..]));
+        let none = run("Sum", matrix.clone(), &[], false).unwrap();
+        assert_eq!(none.as_slice::<f32>().unwrap(), matrix.as_slice::<f32>().unwrap());
+    }
+
+    #[test]
+    fn reducing_nothing_gives_the_identity() {
+        assert_eq!((whole::<f32>("Sum", &[]), whole::<f32>("Prod", &[])), (0.0, 1.0));
+        assert_eq!((whole::<f32>("Max", &[]), whole::<f32>("Min", &[])), (f32::NEG_INFINITY, f32::INFINITY));
+        assert_eq!((whole::<i32>("Max", &[]), whole::<i32>("Mean", &[])), (i32::MIN, 0));
+        assert!(whole::<f32>("Mean", &[]).is_nan());
+        let empty_rows = Tensor::from_slice::<f32>(&[], &[2, 0]).unwrap();
+        assert_eq!(run("Sum", empty_rows, &[1], false).unwrap().as_slice::<f32>().unwrap(), [0.0, 0.0]);
+        let no_rows = Tensor::from_slice::<f32>(&[], &[0, 3]).unwrap();
+        assert_eq!(run("Sum", no_rows, &[1], false).unwrap().shape().dims(), [0]);
+    }
+
+    #[test]
+    fn sums_of_integers_wrap_but_their_means_do_not() {
+        assert_eq!((whole("Sum", &[100i8; 5]), whole("Mean", &[100i8; 5])), (-12, 100));
+        assert_eq!(whole("Mean", &[i32::MAX; 100]), i32::MAX);
+        assert_eq!((whole("Mean", &[-7i32, 2]), whole("Mean", &[250u8, 255])), (-2, 252));
+    }
+
+    #[test]
+    fn sixteen_bit_floats_are_summed_in_single_precision() {
+        assert_eq!(whole("Sum", &[f16::ONE; 5000]).to_f32(), 5000.0);
+        assert_eq!(whole("Mean", &[bf16::from_f32(3.0); 999]).to_f32(), 3.0);
+    }
+
+    #[test]
+    fn nan_is_the_maximum_and_the_minimum_wherever_it_stands() {
+        for position in [0, 31, 32, 99] {
+            let mut values = [1.0f32; 100];
+            values[position] = f32::NAN;
+            assert!(whole("Max", &values).is_nan() && whole("Min", &values).is_nan());
+        }
+    }
 }

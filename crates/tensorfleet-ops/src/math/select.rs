@@ -298,3 +298,84 @@ fn clip_elements<S: Stored<Compute: Clip>>(broadcast: &Broadcast, operands: [&Te
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestOp;
+
+    fn run(op: &str, condition: Tensor, then: Tensor, otherwise: Tensor) -> Result<Tensor> {
+        let op = TestOp::new(op).attr("T", then.dtype());
+        op.input(condition).input(then).input(otherwise).run_one()
+    }
+
+    fn matrix(values: [i32; 4]) -> Tensor {
+        Tensor::from_slice(&values, &[2, 2]).unwrap()
+    }
+
+    #[test]
+    fn a_condition_is_a_scalar_a_vector_over_rows_or_of_the_same_shape() {
+        let choose = |condition: Tensor| {
+            let chosen = run("Select", condition, matrix([1, 2, 3, 4]), matrix([5, 6, 7, 8])).unwrap();
+            chosen.as_slice::<i32>().unwrap().to_vec()
+        };
+        assert_eq!(choose(Tensor::scalar(false)), [5, 6, 7, 8]);
+        assert_eq!(choose(Tensor::vector(&[true, false]).unwrap()), [1, 2, 7, 8]);
+        assert_eq!(choose(Tensor::from_slice(&[true, false, false, true], &[2, 2]).unwrap()), [1, 6, 7, 4]);
+    }
+
+    #[test]
+    fn conditions_that_do_not_fit_are_refused() {
+        let message = |condition: Tensor, then: Tensor, otherwise: Tensor| {
+            run("Select", condition, then, otherwise).unwrap_err().text().to_string()
+        };
+        let (values, scalar) = (matrix([0; 4]), Tensor::scalar(0i32));
+        let three = Tensor::vector(&[true; 3]).unwrap();
+        assert!(message(three.clone(), values.clone(), values.clone()).contains("saw: 2 vs. 3"));
+        assert!(message(three.clone(), scalar.clone(), scalar.clone()).contains("at least a vector"));
+        assert!(message(three, values.clone(), scalar).contains("must have the same size"));
+        let column = Tensor::from_slice(&[true, false], &[2, 1]).unwrap();
+        assert!(message(column.clone(), values.clone(), values.clone()).contains("same size and shape"));
+        assert!(run("SelectV2", column, values.clone(), values.clone()).is_ok());
+        let status =
+            run("SelectV2", Tensor::vector(&[true; 3]).unwrap(), values.clone(), values).unwrap_err();
+        assert!(status.text().contains("must be broadcastable"));
+    }
+
+    #[test]
+    fn the_second_version_broadcasts_all_three() {
+        let condition = Tensor::from_slice(&[true, false], &[2, 1]).unwrap();
+        let strings = Tensor::from_strings(vec![Bytes::from("x"), Bytes::from("y")], &[2]).unwrap();
+        let chosen = run("SelectV2", condition.clone(), strings, Tensor::string("-")).unwrap();
+        assert_eq!(chosen.shape().dims(), [2, 2]);
+        assert_eq!(chosen.as_strings().unwrap(), ["x", "y", "-", "-"].map(Bytes::from));
+        let halves = Tensor::vector(&[half::f16::ONE, half::f16::ZERO]).unwrap();
+        let chosen = run("SelectV2", condition, halves.clone(), halves).unwrap();
+        assert_eq!(chosen.num_elements(), 4);
+    }
+
+    #[test]
+    fn where_lists_coordinates_in_row_major_order() {
+        let list = |input: Tensor| TestOp::new("Where").attr("T", input.dtype()).input(input).run_one();
+        let found = list(Tensor::from_slice(&[0.0f32, 2.0, f32::NAN, -0.0], &[2, 2]).unwrap()).unwrap();
+        assert_eq!(
+            (found.shape().dims(), found.as_slice::<i64>().unwrap()),
+            (&[2, 2][..], &[0, 1, 1, 0][..])
+        );
+        let none = list(Tensor::from_slice::<bool>(&[], &[0, 2]).unwrap()).unwrap();
+        assert_eq!(none.shape().dims(), [0, 2]);
+        assert!(list(Tensor::scalar(true)).unwrap_err().text().contains("Unhandled input dimensions: 0"));
+    }
+
+    #[test]
+    fn clipping_takes_scalars_or_bounds_of_the_same_shape() {
+        let clip = |low: Tensor, high: Tensor| {
+            let input = Tensor::vector(&[1.0f32, f32::NAN, 3.0]).unwrap();
+            TestOp::new("ClipByValue").attr("T", input.dtype()).input(input).input(low).input(high).run_one()
+        };
+        let clipped = clip(Tensor::scalar(2.0f32), Tensor::vector(&[2.5f32; 3]).unwrap()).unwrap();
+        let clipped = clipped.as_slice::<f32>().unwrap();
+        assert!(clipped[0] == 2.0 && clipped[1].is_nan() && clipped[2] == 2.5);
+        assert!(clip(Tensor::vector(&[1.0f32]).unwrap(), Tensor::scalar(2.0f32)).is_err());
+    }
+}

@@ -295,3 +295,81 @@ where
 fn logical_not(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(unary_kernel::<bool, Not>())
 }
+
+#[cfg(test)]
+mod tests {
+    use tensorfleet_core::{Element, Tensor};
+
+    use super::*;
+    use crate::testing::TestOp;
+
+    fn run(op: &str, x: Tensor) -> Result<Tensor> {
+        TestOp::new(op).attr("T", x.dtype()).input(x).run_one()
+    }
+
+    fn values<T: Element>(op: &str, x: &[T]) -> Vec<T> {
+        run(op, Tensor::vector(x).unwrap()).unwrap().as_slice::<T>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn functions_are_what_they_are_called() {
+        assert_eq!(values("Neg", &[1i32, i32::MIN]), [-1, i32::MIN]);
+        assert_eq!(values("Square", &[3u8, 20]), [9, 144]);
+        assert_eq!(values("Reciprocal", &[4.0f32, 0.0]), [0.25, f32::INFINITY]);
+        assert_eq!(values("Round", &[0.5f32, 1.5, -2.5]), [0.0, 2.0, -2.0]);
+        assert_eq!(values("Sign", &[-3i64, 0, 9]), [-1, 0, 1]);
+        assert_eq!(values("Sqrt", &[16.0f64]), [4.0]);
+        assert_eq!(values("Rsqrt", &[16.0f32]), [0.25]);
+        assert_eq!(values("Invert", &[0u8, 255]), [255, 0]);
+        let complex = Complex { re: 3.0f32, im: 4.0 };
+        assert_eq!(values("Sign", &[complex]), [Complex { re: 0.6, im: 0.8 }]);
+        assert_eq!(
+            run("IsFinite", Tensor::vector(&[1.0f32, f32::NAN, f32::INFINITY]).unwrap())
+                .unwrap()
+                .as_slice::<bool>()
+                .unwrap(),
+            [true, false, false]
+        );
+    }
+
+    #[test]
+    fn many_elements_in_place_and_few_in_a_new_tensor_give_the_same() {
+        for count in [3, 5000] {
+            let input: Vec<f32> = (0..count).map(|i| i as f32 * 0.01).collect();
+            let shared = Tensor::vector(&input).unwrap();
+            let fresh = run("Exp", shared.clone()).unwrap();
+            let in_place = run("Exp", shared).unwrap();
+            assert_eq!(fresh.as_slice::<f32>().unwrap(), in_place.as_slice::<f32>().unwrap());
+            let halves: Vec<f16> = input.iter().map(|&x| f16::from_f32(x.min(10.0))).collect();
+            let got = values("Exp", &halves);
+            let want = halves.iter().map(|x| f16::from_f64(x.to_f64().exp()));
+            assert!(
+                got.iter()
+                    .zip(want)
+                    .all(|(got, want)| (got.to_f32() - want.to_f32()).abs() <= want.to_f32() * 1e-3)
+            );
+        }
+    }
+
+    #[test]
+    fn dtypes_without_a_kernel_are_refused() {
+        assert!(run("Reciprocal", Tensor::scalar(3i32)).unwrap_err().text().contains("No OpKernel"));
+    }
+
+    #[test]
+    fn gradients_take_the_functions_output_and_do_not_broadcast() {
+        let run = |op: &str, y: &[f32], dy: &[f32]| {
+            let (y, dy) = (Tensor::vector(y).unwrap(), Tensor::vector(dy).unwrap());
+            let output = TestOp::new(op).attr("T", y.dtype()).input(y).input(dy).run_one()?;
+            Ok(output.as_slice::<f32>()?.to_vec())
+        };
+        let inf = f32::INFINITY;
+        assert_eq!(run("SqrtGrad", &[2.0, 0.0, 0.0], &[4.0, 1.0, 0.0]), Ok(vec![1.0, inf, 0.0]));
+        assert_eq!(run("RsqrtGrad", &[2.0, inf], &[1.0, 0.0]), Ok(vec![-4.0, 0.0]));
+        assert_eq!(run("ReciprocalGrad", &[2.0], &[1.0]), Ok(vec![-4.0]));
+        assert_eq!(run("SigmoidGrad", &[0.5], &[2.0]), Ok(vec![0.5]));
+        assert_eq!(run("TanhGrad", &[0.5], &[2.0]), Ok(vec![1.5]));
+        let status: tensorfleet_core::Status = run("TanhGrad", &[1.0, 2.0], &[1.0]).unwrap_err();
+        assert!(status.text().contains("same number of elements, got 2 and 1"));
+    }
+}
