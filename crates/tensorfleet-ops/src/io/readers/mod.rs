@@ -21,16 +21,16 @@ use crate::state::queue::{Amount, Queue, Tuple};
 pub(crate) use self::ops::OPS;
 
 /// A record: a key that says where it stands, and its content.
-pub(super) struct Record {
-    pub(super) key: String,
-    pub(super) value: Bytes,
+struct Record {
+    key: String,
+    value: Bytes,
 }
 
 /// The continuation of a read; gets at least one record.
 type OnRead = Box<dyn FnOnce(Result<Vec<Record>>) + Send>;
 
 /// A reader of one format.
-pub(super) struct Reader {
+struct Reader {
     format: Format,
     state: Mutex<State>,
 }
@@ -76,26 +76,26 @@ enum Answer {
 }
 
 impl Reader {
-    pub(super) fn new(format: Format) -> Reader {
+    fn new(format: Format) -> Reader {
         Reader { format, state: Mutex::default() }
     }
 
-    pub(super) fn records_produced(&self) -> i64 {
+    fn records_produced(&self) -> i64 {
         self.state.lock().records_produced
     }
 
-    pub(super) fn files_finished(&self) -> i64 {
+    fn files_finished(&self) -> i64 {
         self.state.lock().files_finished
     }
 
     /// Forgets the open file and the counts.
-    pub(super) fn reset(&self) {
+    fn reset(&self) {
         let mut state = self.state.lock();
         (state.records, state.records_produced, state.files_finished) = (None, 0, 0);
     }
 
     /// Reads up to `count` records of one file, at least one.
-    pub(super) fn read(
+    fn read(
         self: &Arc<Self>,
         count: usize,
         queue: Arc<Queue>,
