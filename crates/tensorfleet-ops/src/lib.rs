@@ -40,3 +40,6 @@ pub(crate) mod testing;
 
 pub use node_spec::NodeSpec;
 pub use op::Op;
+
+#[cfg(test)]
+mod vector_check;

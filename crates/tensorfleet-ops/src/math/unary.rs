@@ -5,11 +5,14 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::{PartialShape, Result};
+use tensorfleet_core::{PartialShape, Result, ensure};
 
-use super::elementwise::{UnaryOp, cost, unary_kernel, unary_kernel_to};
+use super::elementwise::{
+    BinaryLoop, BinaryOp, UnaryOp, apply_binary, binary_loop, cost, unary_kernel, unary_kernel_to,
+};
 use super::number::{Elementary, Field, Floating, Number, Real};
 use super::special;
+use super::stored::Stored;
 use super::vector_math::FlushDenormal;
 use crate::dispatch;
 use crate::kernel::KernelBox;
@@ -75,12 +78,12 @@ pub(crate) static OPS: &[Op] = &[
     predicate("IsInf", predicates::<IsInf>),
     predicate("IsFinite", predicates::<IsFinite>),
     Op::new("LogicalNot", "x: bool -> y: bool").shape(same_as_input).kernel(logical_not),
-    gradient("SqrtGrad", super::binary::field::<SqrtGrad>),
-    gradient("RsqrtGrad", super::binary::field::<RsqrtGrad>),
-    gradient("ReciprocalGrad", super::binary::field::<ReciprocalGrad>),
-    gradient("InvGrad", super::binary::field::<ReciprocalGrad>),
-    gradient("SigmoidGrad", super::binary::field::<SigmoidGrad>),
-    gradient("TanhGrad", super::binary::field::<TanhGrad>),
+    gradient("SqrtGrad", gradient_kernel::<SqrtGrad>),
+    gradient("RsqrtGrad", gradient_kernel::<RsqrtGrad>),
+    gradient("ReciprocalGrad", gradient_kernel::<ReciprocalGrad>),
+    gradient("InvGrad", gradient_kernel::<ReciprocalGrad>),
+    gradient("SigmoidGrad", gradient_kernel::<SigmoidGrad>),
+    gradient("TanhGrad", gradient_kernel::<TanhGrad>),
 ];
 
 /// An op that gives a function's gradient from the function's *output* and the gradient that arrives there.
@@ -112,6 +115,7 @@ macro_rules! functions {
 functions! {
     Neg: Negate, |x| x.negated(), cost::ARITHMETIC;
     Square: Number, |x| x.times(x), cost::ARITHMETIC;
+    SquaredModulus: Number, |x| x.times(x.conjugate()), cost::ARITHMETIC;
     Abs: Real, |x| x.magnitude(), cost::ARITHMETIC;
     SignReal: Real, |x| x.sign(), cost::ARITHMETIC;
     Reciprocal: Field, |x| T::ONE.divided_by(x), cost::VECTOR_FUNCTION;
@@ -206,14 +210,51 @@ predicates! {
 }
 
 super::binary::functions! {
-    SqrtGrad: Field, |y, dy| T::constant(0.5).times(dy).divided_by(y.conjugate()), cost::VECTOR_FUNCTION;
+    SqrtGrad: Field, |y, dy| unless_zero(dy, T::constant(0.5).times(dy).divided_by(y.conjugate())), cost::VECTOR_FUNCTION;
     RsqrtGrad: Field, |y, dy| {
         let y = y.conjugate();
-        T::constant(-0.5).times(dy).times(y).times(y.times(y))
+        unless_zero(dy, T::constant(-0.5).times(dy).times(y).times(y.times(y)))
     }, cost::ARITHMETIC;
-    ReciprocalGrad: Field, |y, dy| T::constant(-1.0).times(dy).times(y.conjugate()).times(y.conjugate()), cost::ARITHMETIC;
+    ReciprocalGrad: Field, |y, dy| {
+        let y = y.conjugate();
+        unless_zero(dy, T::constant(-1.0).times(dy).times(y).times(y))
+    }, cost::ARITHMETIC;
     SigmoidGrad: Field, |y, dy| dy.times(y.conjugate()).times(T::ONE.minus(y.conjugate())), cost::ARITHMETIC;
     TanhGrad: Field, |y, dy| dy.times(T::ONE.minus(y.conjugate().times(y.conjugate()))), cost::ARITHMETIC;
+}
+
+/// No gradient stays no gradient, even where the function's slope is infinite.
+#[inline(always)]
+fn unless_zero<T: Field>(dy: T, gradient: T) -> T {
+    if dy.flush_denormal() == T::ZERO { T::ZERO } else { gradient }
+}
+
+/// The kernel of a gradient op: no broadcasting, and the result has the shape of the function's output.
+fn gradient_kernel<F>(node: &NodeSpec<'_>) -> Result<KernelBox>
+where
+    F: BinaryOp<f32, Out = f32>
+        + BinaryOp<f64, Out = f64>
+        + BinaryOp<Complex<f32>, Out = Complex<f32>>
+        + BinaryOp<Complex<f64>, Out = Complex<f64>>,
+{
+    fn kernel<S: Stored>(run: BinaryLoop<S::Compute, S::Compute>, cost: usize) -> KernelBox {
+        KernelBox::from_fn(move |ctx| {
+            let (y, dy) = (ctx.take_input(0)?, ctx.take_input(1)?);
+            let (count, other) = (y.num_elements(), dy.num_elements());
+            ensure!(
+                count == other,
+                InvalidArgument,
+                "The two arguments to a cwise op must have same number of elements, got {count} and {other}"
+            );
+            let dy = dy.reshaped(y.shape().clone())?;
+            ctx.set_output(0, apply_binary::<S>(y, dy, run, cost)?);
+            Ok(())
+        })
+    }
+    dispatch!(node.dtype()?, T in [f32, f64, f16, bf16, Complex<f32>, Complex<f64>] => {
+        type C = <T as Stored>::Compute;
+        Ok(kernel::<T>(binary_loop::<C, F>(), <F as BinaryOp<C>>::COST))
+    })
 }
 
 /// Defines the kernel maker of functions over a set of dtypes: stored types in brackets, compute types after them.

@@ -183,3 +183,60 @@ fn set_global_step(_: &NodeSpec<'_>) -> Result<KernelBox> {
         Ok(())
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestOp, test_step};
+    use tensorfleet_core::Code;
+
+    #[test]
+    fn both_families_of_ops_average_gradients() {
+        let step = test_step();
+        for (prefix, dtype) in [("", DType::Half), ("Resource", DType::Half)] {
+            let make = TestOp::new(&format!("{prefix}ConditionalAccumulator")).attr("dtype", dtype);
+            let make = make
+                .attr("shape", PartialShape::vector(Some(1)))
+                .attr("shared_name", format!("a{prefix}").as_str());
+            let handle = make.in_step(&step).run_one().unwrap();
+            let op = |name: &str| {
+                TestOp::new(&format!("{prefix}Accumulator{name}")).in_step(&step).input(handle.clone())
+            };
+            for gradient in [1.0, 2.0] {
+                let gradient = Tensor::vector(&[half::f16::from_f32(gradient)]).unwrap();
+                let apply = op("ApplyGradient").attr("dtype", dtype).input(Tensor::scalar(0i64));
+                apply.input(gradient).run().unwrap();
+            }
+            assert_eq!(op("NumAccumulated").run_one().unwrap().to_scalar::<i32>(), Ok(2));
+            let take = |n: i32| op("TakeGradient").attr("dtype", dtype).input(Tensor::scalar(n)).run_one();
+            assert_eq!(take(0).unwrap_err().text(), "Argument num_required must be positive, but was 0");
+            assert_eq!(take(2).unwrap().as_slice::<half::f16>().unwrap()[0].to_f32(), 1.5);
+            op("SetGlobalStep").input(Tensor::scalar(9i64)).run().unwrap();
+            let vector = op("SetGlobalStep").input(Tensor::vector(&[9i64]).unwrap());
+            assert_eq!(vector.run().unwrap_err().code(), Code::InvalidArgument);
+        }
+    }
+
+    #[test]
+    fn sparse_gradients_come_out_as_indices_values_and_shape() {
+        let step = test_step();
+        let make = TestOp::new("SparseConditionalAccumulator").attr("dtype", DType::Float);
+        let make = make.attr("shape", PartialShape::new([Some(6), Some(1)])).attr("shared_name", "s");
+        let handle = make.in_step(&step).run_one().unwrap();
+        for rows in [[0i64, 3], [3, 5]] {
+            let apply = TestOp::new("SparseAccumulatorApplyGradient").attr("dtype", DType::Float);
+            let apply = apply.attr("has_known_shape", true).in_step(&step).input(handle.clone());
+            let apply = apply.input(Tensor::scalar(0i64)).input(Tensor::vector(&rows).unwrap());
+            let apply = apply.input(Tensor::from_slice(&[2.0f32, 4.0], &[2, 1]).unwrap());
+            apply.input(Tensor::vector(&[6i64, 1]).unwrap()).run().unwrap();
+        }
+        let take = TestOp::new("SparseAccumulatorTakeGradient").attr("dtype", DType::Float).in_step(&step);
+        let taken = take.input(handle.clone()).input(Tensor::scalar(1i32)).run().unwrap();
+        assert_eq!(taken[0].as_slice::<i64>().unwrap(), [0, 3, 5]);
+        assert_eq!(taken[1].as_slice::<f32>().unwrap(), [2.0, 3.0, 4.0]);
+        assert_eq!(taken[2].as_slice::<i64>().unwrap(), [6, 1]);
+        let dense = TestOp::new("AccumulatorTakeGradient").attr("dtype", DType::Float).in_step(&step);
+        let status = dense.input(handle).input(Tensor::scalar(1i32)).run().unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+    }
+}

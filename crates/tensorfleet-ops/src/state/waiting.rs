@@ -75,14 +75,16 @@ impl<T> WaitingList<T> {
         self.queue.remove(position)
     }
 
+    /// Removes the requests that `is_due`, in order.
+    pub(crate) fn extract(&mut self, mut is_due: impl FnMut(&T) -> bool) -> Vec<Waiting<T>> {
+        let (due, rest) = self.queue.drain(..).partition(|waiting| is_due(&waiting.request));
+        self.queue = rest;
+        VecDeque::into(due)
+    }
+
     /// Whether the request still waits.
     pub(crate) fn contains(&self, id: RequestId) -> bool {
         self.position(id).is_some()
-    }
-
-    /// Whether nobody waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
     }
 
     /// Remembers the cancellation token of a request; `false` if it does not wait any more.

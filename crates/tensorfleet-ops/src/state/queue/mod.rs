@@ -98,15 +98,15 @@ impl Answers {
 
 impl Queue {
     /// An empty queue.
-    pub(crate) fn new(name: &str, spec: QueueSpec) -> Queue {
+    pub(crate) fn new(name: &str, spec: QueueSpec) -> Result<Queue> {
         let state = State {
-            store: spec.new_store(),
+            store: spec.new_store()?,
             enqueues: WaitingList::default(),
             dequeues: WaitingList::default(),
             is_closed: false,
             is_removed: false,
         };
-        Queue { name: name.to_string(), spec, state: Mutex::new(state) }
+        Ok(Queue { name: name.to_string(), spec, state: Mutex::new(state) })
     }
 
     /// What the queue holds and how.

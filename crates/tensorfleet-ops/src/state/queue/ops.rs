@@ -98,7 +98,7 @@ fn make(node: &NodeSpec<'_>, kind: Kind) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let handle = owner.handle(
             ctx.step,
-            |name| Ok(Queue::new(name, spec.clone())),
+            |name| Queue::new(name, spec.clone()),
             |queue| queue.check_same(&spec, op),
         )?;
         ctx.set_output(0, handle);
@@ -229,4 +229,90 @@ fn is_closed(_: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, Tensor::scalar(closed));
         Ok(())
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::StepContext;
+    use crate::testing::{TestOp, test_step};
+    use tensorfleet_core::Code;
+
+    fn make(step: &Arc<StepContext>, op: &str, shared_name: &str, capacity: i64) -> Result<Tensor> {
+        let op = TestOp::new(op).attr("component_types", vec![DType::Int32, DType::Float]);
+        let op = op.attr("shapes", vec![PartialShape::scalar(), PartialShape::vector(Some(2))]);
+        op.attr("capacity", capacity).attr("shared_name", shared_name).in_step(step).run_one()
+    }
+
+    fn types() -> Vec<DType> {
+        vec![DType::Int32, DType::Float]
+    }
+
+    #[test]
+    fn the_two_forms_of_handles_lead_to_one_queue() {
+        let step = test_step();
+        let strings = make(&step, "FIFOQueue", "q", 5).unwrap();
+        let resource = make(&step, "FIFOQueueV2", "q", 5).unwrap();
+        assert_eq!(strings.as_strings().unwrap(), ["localhost", "q"]);
+        let op = |name: &str, handle: &Tensor| TestOp::new(name).in_step(&step).input(handle.clone());
+        let batch =
+            [Tensor::vector(&[1i32, 2, 3]).unwrap(), Tensor::from_slice(&[0.5f32; 6], &[3, 2]).unwrap()];
+        let enqueue = op("QueueEnqueueMany", &strings).attr("Tcomponents", types());
+        batch.into_iter().fold(enqueue, TestOp::input).run().unwrap();
+        assert_eq!(op("QueueSizeV2", &resource).run_one().unwrap().to_scalar::<i32>(), Ok(3));
+        let dequeue = op("QueueDequeueManyV2", &resource).attr("component_types", types());
+        let out = dequeue.input(Tensor::scalar(2i32)).run().unwrap();
+        assert_eq!((out[0].as_slice::<i32>().unwrap(), out[1].shape().dims()), (&[1, 2][..], &[2, 2][..]));
+        let out = op("QueueDequeue", &strings).attr("component_types", types()).run().unwrap();
+        assert_eq!((out[0].to_scalar::<i32>(), out[1].shape().dims()), (Ok(3), &[2][..]));
+        op("QueueCloseV2", &resource).run().unwrap();
+        assert!(op("QueueIsClosed", &strings).run_one().unwrap().to_scalar::<bool>().unwrap());
+        let dequeue = op("QueueDequeueUpToV2", &resource).attr("component_types", types());
+        assert_eq!(dequeue.input(Tensor::scalar(2i32)).run().unwrap_err().code(), Code::OutOfRange);
+        let dequeue = op("QueueDequeueUpToV2", &resource).attr("component_types", types());
+        let status = dequeue.input(Tensor::scalar(-1i32)).run().unwrap_err();
+        assert_eq!(status.text(), "DequeueUpToOp requested -1 < 0 elements");
+        let dequeue = op("QueueDequeueV2", &resource).attr("component_types", vec![DType::Int32]);
+        assert!(dequeue.run().unwrap_err().text().starts_with("Signature mismatch"));
+    }
+
+    #[test]
+    fn another_node_must_ask_for_the_same_queue() {
+        let step = test_step();
+        make(&step, "FIFOQueueV2", "q", 5).unwrap();
+        make(&step, "FIFOQueueV2", "q", 5).unwrap();
+        let status = make(&step, "FIFOQueueV2", "q", 6).unwrap_err();
+        assert_eq!(status.text(), "Shared queue 'q' has capacity 5 but requested capacity was 6");
+        let status = make(&step, "PaddingFIFOQueueV2", "q", 5).unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.text().contains("Expected FIFOQueue, found PaddingFIFOQueueV2"));
+    }
+
+    #[test]
+    fn a_queue_without_a_shared_name_goes_with_its_kernel() {
+        let step = test_step();
+        let first = make(&step, "FIFOQueueV2", "", 5).unwrap();
+        let second = make(&step, "FIFOQueueV2", "", 5).unwrap();
+        assert_ne!(first.as_resources().unwrap()[0].name(), second.as_resources().unwrap()[0].name());
+        let size = TestOp::new("QueueSizeV2").in_step(&step).input(first).run_one();
+        assert_eq!(size.unwrap_err().code(), Code::NotFound);
+    }
+
+    #[test]
+    fn attributes_that_make_no_sense_are_refused() {
+        let step = test_step();
+        let text = |op: TestOp| op.in_step(&step).run().unwrap_err().text().to_string();
+        let padding = TestOp::new("PaddingFIFOQueueV2").attr("component_types", types());
+        assert!(text(padding).starts_with("Shapes must be provided for all components"));
+        let fifo = TestOp::new("FIFOQueueV2").attr("component_types", vec![DType::Int32]);
+        assert_eq!(
+            text(fifo.attr("shapes", vec![PartialShape::of_rank(1)])),
+            "Shape [?] is not fully defined"
+        );
+        let shuffle = TestOp::new("RandomShuffleQueueV2").attr("component_types", types());
+        assert_eq!(
+            text(shuffle.attr("capacity", 3i64).attr("min_after_dequeue", 3i64)),
+            "min_after_dequeue 3 must be < capacity 3"
+        );
+    }
 }

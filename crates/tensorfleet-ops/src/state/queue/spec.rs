@@ -4,8 +4,10 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure};
 
-use super::store::{SplitMix, Store, Tuple, check_priority};
+use super::store::{Store, Tuple, check_priority};
 use crate::node_spec::NodeSpec;
+use crate::random::philox::Singles;
+use crate::random::stream::Stream;
 
 /// The kinds of queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,14 +99,15 @@ impl QueueSpec {
         Ok(())
     }
 
-    pub(super) fn new_store(&self) -> Store {
-        match self.kind {
+    pub(super) fn new_store(&self) -> Result<Store> {
+        Ok(match self.kind {
             Kind::Fifo | Kind::PaddingFifo => Store::Fifo(VecDeque::new()),
             Kind::RandomShuffle => {
-                Store::Shuffled { elements: Vec::new(), random: SplitMix::new(self.seeds.0, self.seeds.1) }
+                let stream = Stream::new(self.seeds.0, self.seeds.1)?;
+                Store::Shuffled { elements: Vec::new(), random: Singles::new(stream.reserve_u32s(0)) }
             }
             Kind::Priority => Store::ByPriority { elements: BinaryHeap::new(), arrivals: 0 },
-        }
+        })
     }
 
     /// Checks that another node means the same queue.

@@ -7,6 +7,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use smallvec::SmallVec;
 use tensorfleet_core::{Result, Status, Tensor};
 
+use crate::random::philox::Singles;
+
 /// One element of a queue: a tensor for each component.
 pub(crate) type Tuple = SmallVec<[Tensor; 2]>;
 
@@ -14,8 +16,8 @@ pub(crate) type Tuple = SmallVec<[Tensor; 2]>;
 pub(super) enum Store {
     /// In order of arrival.
     Fifo(VecDeque<Tuple>),
-    /// At random.
-    Shuffled { elements: Vec<Tuple>, random: SplitMix },
+    /// At random, in TensorFlow's order for the seeds.
+    Shuffled { elements: Vec<Tuple>, random: Singles },
     /// Smallest first component first; among equals, in order of arrival.
     ByPriority { elements: BinaryHeap<Reverse<Ranked>>, arrivals: u64 },
 }
@@ -56,7 +58,10 @@ impl Store {
         match self {
             Store::Fifo(elements) => elements.pop_front().map(|tuple| Taken { tuple, arrival: 0 }),
             Store::Shuffled { elements, random } => {
-                let chosen = random.below(elements.len())?;
+                if elements.is_empty() {
+                    return None;
+                }
+                let chosen = random.next_u32() as usize % elements.len();
                 Some(Taken { tuple: elements.swap_remove(chosen), arrival: 0 })
             }
             Store::ByPriority { elements, .. } => {
@@ -110,32 +115,3 @@ impl PartialEq for Ranked {
 }
 
 impl Eq for Ranked {}
-
-/// A small generator for the order of a shuffled queue: any good one will do, if equal seeds give equal orders.
-pub(super) struct SplitMix(u64);
-
-impl SplitMix {
-    /// A generator for TensorFlow's pair of seeds; two zeros ask for a different order in every process.
-    pub(super) fn new(seed: i64, seed2: i64) -> SplitMix {
-        if (seed, seed2) == (0, 0) {
-            use std::hash::{BuildHasher, RandomState};
-            return SplitMix(RandomState::new().hash_one(0));
-        }
-        let mut mixed = SplitMix(seed as u64);
-        SplitMix(mixed.next() ^ (seed2 as u64))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`; `None` if there is none.
-    fn below(&mut self, bound: usize) -> Option<usize> {
-        // The bias of a 64-bit product is far below what any use of a queue could notice.
-        (bound > 0).then(|| ((self.next() as u128 * bound as u128) >> 64) as usize)
-    }
-}
