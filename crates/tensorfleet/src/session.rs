@@ -53,7 +53,8 @@ pub struct Session {
 
 /// A signature, ready to run.
 struct Prepared {
-    callable: Callable,
+    /// `None` if there is nothing to run: nothing is asked for, or only what is fed.
+    callable: Option<Callable>,
     feeds: Vec<Feed>,
     /// Where each fetch comes from; empty if they are the results, in order.
     sources: Vec<Source>,
@@ -221,7 +222,10 @@ impl Session {
         let feed_names: Vec<&str> = feeds.iter().map(|feed| feed.name.as_str()).collect();
         let fetch_names: Vec<&str> = fetches.iter().map(String::as_str).collect();
         let target_names: Vec<&str> = targets.iter().map(String::as_str).collect();
-        let callable = self.direct.make_callable(&feed_names, &fetch_names, &target_names)?;
+        let callable = match fetch_names.is_empty() && target_names.is_empty() {
+            true => None,
+            false => Some(self.direct.make_callable(&feed_names, &fetch_names, &target_names)?),
+        };
         if sources.iter().enumerate().all(|(index, &source)| source == Source::Result(index)) {
             sources.clear();
         }
@@ -291,11 +295,15 @@ impl Prepared {
         for (feed, value) in self.feeds.iter().zip(&feeds) {
             feed.check(value)?;
         }
+        let run = |feeds| match &self.callable {
+            Some(callable) => callable.run(feeds, options),
+            None => Ok(Vec::new()),
+        };
         if self.sources.is_empty() {
-            return fetch.take(&mut Results::new(self.callable.run(feeds, options)?));
+            return fetch.take(&mut Results::new(run(feeds)?));
         }
         let fed = feeds.clone();
-        let results = self.callable.run(feeds, options)?;
+        let results = run(feeds)?;
         let pick = |source: &Source| {
             let tensor = match *source {
                 Source::Result(index) => results.get(index),
