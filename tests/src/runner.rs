@@ -195,7 +195,7 @@ impl<'a> CaseRun<'a> {
             Step::Run(run) => match &run.background {
                 Some(background) => self.start_background(index, run, background),
                 None => {
-                    let answer = Answer::of(|| self.session(run)?.run(&self.request(run)));
+                    let answer = Answer::of(|| ask(&*self.session(run)?, self.request(run), self.case.mode));
                     self.judge(index, run, answer)
                 }
             },
@@ -254,9 +254,9 @@ impl<'a> CaseRun<'a> {
         let (sender, pending) = channel();
         match self.session(step) {
             Ok(session) => {
-                let request = self.request(step);
+                let (request, mode) = (self.request(step), self.case.mode);
                 // The receiver is gone only if the case has failed already.
-                thread::spawn(move || drop(sender.send(Answer::of(|| session.run(&request)))));
+                thread::spawn(move || drop(sender.send(Answer::of(|| ask(&*session, request, mode)))));
             }
             Err(status) => drop(sender.send(Answer::Error(status))),
         }
@@ -393,6 +393,24 @@ impl Scratch {
         // The shape is that of a tensor with as many strings, so this cannot fail.
         Tensor::from_strings(filled.collect(), tensor.shape().dims()).unwrap_or_else(|_| tensor.clone())
     }
+}
+
+/// Runs a request as TensorFlow's client does: a tensor that is both fed and fetched is answered from the feed,
+/// and a run with nothing left to do does not reach the server. Raw requests go out as they are.
+fn ask(session: &dyn Session, mut request: RunRequest, mode: Mode) -> Result<Vec<Tensor>> {
+    if mode == Mode::Raw {
+        return session.run(&request);
+    }
+    let feeds = request.feeds.clone();
+    let fed = |name: &String| feeds.iter().find(|(feed, _)| feed == name).map(|(_, value)| value.clone());
+    let mut answers: Vec<Option<Tensor>> = request.fetches.iter().map(fed).collect();
+    request.fetches.retain(|name| fed(name).is_none());
+    if request.fetches.is_empty() && request.targets.is_empty() {
+        return Ok(answers.into_iter().flatten().collect());
+    }
+    let mut fetched = session.run(&request)?.into_iter();
+    answers.iter_mut().filter(|answer| answer.is_none()).for_each(|answer| *answer = fetched.next());
+    Ok(answers.into_iter().flatten().collect())
 }
 
 #[cfg(test)]

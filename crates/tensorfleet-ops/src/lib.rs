@@ -40,6 +40,3 @@ pub(crate) mod testing;
 
 pub use node_spec::NodeSpec;
 pub use op::Op;
-
-#[cfg(test)]
-mod vector_check;
