@@ -279,7 +279,7 @@ macro_rules! floats {
         impl Power for $type {
             #[inline(always)]
             fn power(self, exponent: $type) -> $type {
-                self.flush_denormal().powf(exponent)
+                self.flush_denormal().powf(exponent.flush_denormal())
             }
         }
 
@@ -325,11 +325,11 @@ macro_rules! floats {
         impl Floating for $type {
             #[inline(always)]
             fn floor(self) -> $type {
-                self.floor()
+                <$type>::floor(self.flush_denormal())
             }
             #[inline(always)]
             fn ceil(self) -> $type {
-                self.ceil()
+                <$type>::ceil(self.flush_denormal())
             }
             #[inline(always)]
             fn atan2(self, x: $type) -> $type {

@@ -302,7 +302,8 @@ fn reference_kinds(
     let comes_as_ref = |slot: usize| {
         let input = graph.nodes()[index].inputs[slot];
         let producer = input.node.index();
-        passes_reference[producer] || specs[producer].outputs.get(input.slot as usize).is_some_and(|edge| edge.is_ref)
+        passes_reference[producer]
+            || specs[producer].outputs.get(input.slot as usize).is_some_and(|edge| edge.is_ref)
     };
     let takes_ref = |slot: usize| spec.inputs[slot].is_ref || passes_reference[index];
     let kinds: Box<[InputKind]> = (0..spec.inputs.len())

@@ -277,20 +277,19 @@ impl Step {
 
     fn take_inputs(&self, item: &ExecNode, ready: &Ready, inputs: &mut Values) -> Result<()> {
         let iteration = self.iteration(&ready.iteration);
-        if item.flow == Flow::Merge {
-            let winner = iteration.counts.merge_winner(item.position);
-            inputs.extend((0..item.num_inputs).map(|input| {
-                if Some(input) != winner {
-                    return None;
-                }
-                // SAFETY: this input's arrival made the merge ready; the merge runs once per iteration.
-                unsafe { iteration.slots.take(item.first_slot + input) }
-            }));
-            return Ok(());
-        }
+        // A merge may run before its other producers have: it takes the input that won and no other.
+        let only = match item.flow {
+            Flow::Merge => iteration.counts.merge_winner(item.position),
+            _ => None,
+        };
         for input in 0..item.num_inputs {
-            // SAFETY: the node became ready, so all its inputs have arrived, and it runs once per iteration.
-            inputs.push(unsafe { iteration.slots.take(item.first_slot + input) });
+            inputs.push(if only.is_none_or(|winner| winner == input) {
+                // SAFETY: this input's arrival, or the arrival of all, made the node ready, and it runs once per
+                // iteration. A merge that runs has a winner.
+                unsafe { iteration.slots.take(item.first_slot + input) }
+            } else {
+                None
+            });
         }
         if let Some(kinds) = &item.references {
             for (input, kind) in inputs.iter_mut().zip(kinds) {

@@ -1,0 +1,36 @@
+//! Fits a line to points by gradient descent: variables, feeds and updates in one small graph.
+//!
+//! The gradient is written out by hand; everything else is how a TensorFlow program looks in Rust.
+
+use tensorfleet::{DType, Graph, Result, Session};
+
+fn main() -> Result<()> {
+    let g = Graph::new();
+    let x = g.placeholder_named("x", DType::Float, [-1]);
+    let y = g.placeholder_named("y", DType::Float, [-1]);
+    let w = g.variable("w", 0.0f32);
+    let b = g.variable("b", 0.0f32);
+
+    let error = &w * &x + &b - &y;
+    let loss = error.square()?.reduce_mean(..)?;
+    let w_gradient = (&error * &x).reduce_mean(..)? * 2.0;
+    let b_gradient = error.reduce_mean(..)? * 2.0;
+    let train = g.group([w.assign_sub(w_gradient * 0.2)?, b.assign_sub(b_gradient * 0.2)?])?;
+
+    // Points on y = 2x + 0.2.
+    let xs: Vec<f32> = (0..100).map(|i| i as f32 / 100.0).collect();
+    let ys: Vec<f32> = xs.iter().map(|x| 2.0 * x + 0.2).collect();
+
+    let session = Session::new(&g);
+    session.run(g.global_variables_initializer()?)?;
+    println!("step      loss         w         b");
+    for step in 0..=600 {
+        if step % 100 == 0 {
+            let (loss, w, b) = session.feed(&x, &xs[..]).feed(&y, &ys[..]).run((&loss, &w, &b))?;
+            let [loss, w, b] = [loss, w, b].map(|value| value.to_scalar::<f32>().unwrap_or(f32::NAN));
+            println!("{step:4} {loss:9.6} {w:9.4} {b:9.4}");
+        }
+        session.feed(&x, &xs[..]).feed(&y, &ys[..]).run(&train)?;
+    }
+    Ok(())
+}
