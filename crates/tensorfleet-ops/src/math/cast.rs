@@ -155,7 +155,10 @@ impl<T: CastTo<D>, D> CastTo<Complex<D>> for Complex<T> {
 type Conversion = fn(&Tensor) -> Result<Tensor>;
 
 fn convert<S: Element + CastTo<D>, D: Element>(input: &Tensor) -> Result<Tensor> {
-    convert_with::<S, D>(input, |from, to| from.iter().zip(to).for_each(|(from, to)| *to = from.cast()))
+    let elements = input.as_slice::<S>()?;
+    build_in_parallel::<D>(input, &|start, out| {
+        out.iter_mut().zip(&elements[start..]).for_each(|(to, from)| *to = from.cast());
+    })
 }
 
 /// As [`convert`], but negative numbers become zero.
@@ -163,27 +166,31 @@ fn convert_non_negative<D: Element>(input: &Tensor) -> Result<Tensor>
 where
     f32: CastTo<D>,
 {
-    convert_with::<f32, D>(input, |from, to| {
-        from.iter().zip(to).for_each(|(from, to)| *to = from.max(0.0).cast());
+    let elements = input.as_slice::<f32>()?;
+    build_in_parallel::<D>(input, &|start, out| {
+        out.iter_mut().zip(&elements[start..]).for_each(|(to, from)| *to = from.max(0.0).cast());
     })
 }
 
-fn convert_with<S: Element, D: Element>(input: &Tensor, run: fn(&[S], &mut [D])) -> Result<Tensor> {
-    let elements = input.as_slice::<S>()?;
+/// A tensor of the input's shape, filled by parts: `fill` gets where its part starts.
+fn build_in_parallel<D: Element>(
+    input: &Tensor,
+    fill: &(dyn Fn(usize, &mut [D]) + Send + Sync),
+) -> Result<Tensor> {
     Tensor::build::<D>(input.shape().clone(), |out| {
-        parallel::chunks_mut(out, 1, cost::ARITHMETIC, |start, out| {
-            run(&elements[start..][..out.len()], out)
-        });
+        parallel::chunks_mut(out, 1, cost::ARITHMETIC, fill);
         Ok(())
     })
 }
 
 fn widen<S: Stored<Compute = f32>>(input: &Tensor) -> Result<Tensor> {
-    convert_with::<S, f32>(input, S::widen)
+    let elements = input.as_slice::<S>()?;
+    build_in_parallel::<f32>(input, &|start, out| S::widen(&elements[start..][..out.len()], out))
 }
 
 fn narrow<D: Stored<Compute = f32>>(input: &Tensor) -> Result<Tensor> {
-    convert_with::<f32, D>(input, D::narrow)
+    let elements = input.as_slice::<f32>()?;
+    build_in_parallel::<D>(input, &|start, out| D::narrow(&elements[start..][..out.len()], out))
 }
 
 /// The steps from one dtype to another: 16-bit floats go through `f32`.

@@ -325,11 +325,11 @@ macro_rules! floats {
         impl Floating for $type {
             #[inline(always)]
             fn floor(self) -> $type {
-                <$type>::floor(self.flush_denormal())
+                $type::floor(self.flush_denormal())
             }
             #[inline(always)]
             fn ceil(self) -> $type {
-                <$type>::ceil(self.flush_denormal())
+                $type::ceil(self.flush_denormal())
             }
             #[inline(always)]
             fn atan2(self, x: $type) -> $type {
@@ -366,7 +366,7 @@ macro_rules! elementary_methods {
 
 floats! {
     f32 vector_math::exp_f32, vector_math::log_f32, vector_math::tanh_f32, vector_math::sigmoid_f32;
-    f64 f64::exp, special::log_f64, f64::tanh, special::sigmoid_f64;
+    f64 f64::exp, f64::ln, f64::tanh, special::sigmoid_f64;
 }
 
 macro_rules! complex_methods {

@@ -3,8 +3,6 @@
 //! Single precision goes through these too: they are not hot, and double precision spares a second set of
 //! coefficients. Series and expansions are the textbook ones (Abramowitz & Stegun, chapters 6 and 23).
 
-use super::vector_math::FlushDenormal;
-
 unsafe extern "C" {
     #[link_name = "erf"]
     safe fn c_erf(x: f64) -> f64;
@@ -29,11 +27,6 @@ pub(crate) fn ln_gamma(x: f64) -> f64 {
     // SAFETY: the C library's `lgamma_r` writes one int through the pointer, which outlives the call. (Plain
     // `lgamma` would write a global.)
     unsafe { lgamma_r(x, &mut sign) }
-}
-
-/// ln x, where denormal numbers count as zero.
-pub(crate) fn log_f64(x: f64) -> f64 {
-    x.flush_denormal().ln()
 }
 
 /// 1 / (1 + e^-x).
