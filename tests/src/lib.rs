@@ -13,6 +13,7 @@ pub mod direct;
 pub mod graph_builder;
 pub mod mutation;
 pub mod packed;
+pub mod png_pixels;
 pub mod records;
 pub mod runner;
 pub mod suite;

@@ -2,11 +2,12 @@
 
 use tensorfleet_core::{Status, Tensor};
 use tensorfleet_proto::Message;
-use tensorfleet_proto::tensorflow::summary::{Value as SummaryValue, value::Value};
+use tensorfleet_proto::tensorflow::summary::{Image, Value as SummaryValue, value::Value};
 use tensorfleet_proto::tensorflow::{HistogramProto, Summary};
 
 use crate::case::Tolerance;
 use crate::check::{Closeness, Verdict, compare};
+use crate::png_pixels::png_pixels;
 
 /// Numbers in summaries agree to this, relative or absolute.
 const NUMBERS: Tolerance = Tolerance { rtol: 1e-5, atol: 1e-5 };
@@ -43,12 +44,12 @@ fn compare_value(got: &SummaryValue, want: &SummaryValue) -> Verdict {
         }
         (Some(Value::Histo(got)), Some(Value::Histo(want))) => compare_histograms(got, want),
         (Some(Value::Image(got)), Some(Value::Image(want))) => {
-            let size = |image: &tensorfleet_proto::tensorflow::summary::Image| {
-                (image.height, image.width, image.colorspace)
-            };
-            same("height, width and colour space", &size(got), &size(want))?;
-            // The same picture can be deflated in many ways; what counts is that it is a picture.
-            same("signature", &got.encoded_image_string.get(..8), &want.encoded_image_string.get(..8))
+            same("height", &got.height, &want.height)?;
+            same("width", &got.width, &want.width)?;
+            same("colour space", &got.colorspace, &want.colorspace)?;
+            // The same picture can be compressed in many ways, so the pixels are compared.
+            let pixels = |image: &Image| png_pixels(&image.encoded_image_string);
+            if pixels(got)? == pixels(want)? { Ok(()) } else { Err("the pixels differ".into()) }
         }
         (Some(Value::Tensor(got)), Some(Value::Tensor(want))) => {
             let decode = |proto| Tensor::from_proto(proto).map_err(|status| status.message());

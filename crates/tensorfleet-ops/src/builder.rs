@@ -283,11 +283,15 @@ impl GraphBuilder {
         groups
     }
 
-    /// The declared shape of the variable that `node` reads through its handle. The handle itself is a scalar, so
-    /// the shape rule cannot know.
+    /// The declared shape of the variable that `node` reads through its handle, which may have come into a branch or
+    /// loop. The handle itself is a scalar, so the shape rule cannot know.
     fn variable_shape(&self, node: &Node) -> Option<PartialShape> {
-        let handle = node.inputs.first().filter(|_| &*node.op == "ReadVariableOp")?;
-        let variable = self.graph.nodes().get(handle.node.index())?;
+        let mut producer = node.inputs.first().filter(|_| &*node.op == "ReadVariableOp")?.node;
+        // Each of these ops has its source before it in the graph, so the walk ends.
+        while matches!(&*self.node(producer).op, "Enter" | "Switch" | "Identity") {
+            producer = self.node(producer).inputs.first()?.node;
+        }
+        let variable = self.node(producer);
         PartialShape::from_attr(variable.attrs.get("shape").filter(|_| &*variable.op == "VarHandleOp")?).ok()
     }
 

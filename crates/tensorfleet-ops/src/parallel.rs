@@ -54,13 +54,29 @@ pub fn chunks_mut<T: Send>(
     centi_ns_per_unit: usize,
     work: impl Fn(usize, &mut [T]) + Send + Sync,
 ) {
-    let unit = unit.max(1);
-    match shard_len(out.len() / unit, centi_ns_per_unit) {
-        None => work(0, out),
-        Some(len) => {
-            let pieces = out.chunks_mut(len * unit).enumerate();
-            each(pieces.map(|(shard, piece)| (shard * len, piece)), |(start, piece)| work(start, piece));
-        }
+    let (unit, total) = (unit.max(1), out.len());
+    let Some(len) = shard_len(total / unit, centi_ns_per_unit) else { return work(0, out) };
+    // One slice is cut by arithmetic instead of into a list of pieces: this is instantiated for every kernel and
+    // dtype, and so has to be little code.
+    let start = SliceStart(out.as_mut_ptr());
+    share(total.div_ceil(len * unit), &|shard| {
+        let (from, to) = (shard * len * unit, ((shard + 1) * len * unit).min(total));
+        // SAFETY: `from..to` lies in `out`, differs for every shard, and `share` runs every shard once and returns
+        // only when all are done; `T: Send` lets other threads write the elements.
+        let piece = unsafe { std::slice::from_raw_parts_mut(start.get().add(from), to - from) };
+        work(shard * len, piece);
+    });
+}
+
+/// Where a slice begins whose parts are written by several threads.
+struct SliceStart<T>(*mut T);
+
+// SAFETY: the pointer is only used as `chunks_mut` says, for disjoint parts.
+unsafe impl<T: Send> Sync for SliceStart<T> {}
+
+impl<T> SliceStart<T> {
+    fn get(&self) -> *mut T {
+        self.0
     }
 }
 

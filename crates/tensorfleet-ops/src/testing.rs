@@ -121,8 +121,13 @@ impl TestOp {
             let (mut inputs, step) = (self.inputs.clone(), &self.step);
             let mut outputs: Outputs = (0..spec.outputs.len()).map(|_| None).collect();
             let frame = FrameIteration::default();
-            let (inputs, outputs_now) = (&mut inputs[..], &mut outputs[..]);
-            kernel.compute(&mut Context { step, frame, inputs, outputs: outputs_now, is_input_dead: false })?;
+            kernel.compute(&mut Context {
+                step,
+                frame,
+                is_input_dead: false,
+                inputs: &mut inputs,
+                outputs: &mut outputs,
+            })?;
             let tensor = |output| match output {
                 Some(Value::Tensor(tensor)) => Ok(tensor),
                 _ => Err(Status::internal("an output that is no tensor")),

@@ -2,10 +2,10 @@
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
-use tensorfleet_core::{DType, Result, Status};
+use tensorfleet_core::{Result, Status};
 
 use crate::graph::Graph;
-use crate::operand::Operand;
+use crate::operand::{Operand, OperandList};
 use crate::output::Output;
 
 impl Output {
@@ -244,54 +244,17 @@ tuple_indices!(A, B, C, D, E);
 
 impl Graph {
     /// Values joined along `axis`.
-    pub fn concat<O: Operand>(
-        &self,
-        values: impl IntoIterator<Item = O>,
-        axis: impl Operand,
-    ) -> Result<Output> {
+    pub fn concat(&self, values: impl OperandList, axis: impl Operand) -> Result<Output> {
         self.op("ConcatV2").inputs(values).input(axis).name("concat").output()
     }
 
     /// Values of one shape stacked along a new first dimension.
-    pub fn stack<O: Operand>(&self, values: impl IntoIterator<Item = O>) -> Result<Output> {
+    pub fn stack(&self, values: impl OperandList) -> Result<Output> {
         self.op("Pack").inputs(values).name("stack").output()
     }
 
     /// The sum of values of one shape.
-    pub fn add_n<O: Operand>(&self, values: impl IntoIterator<Item = O>) -> Result<Output> {
+    pub fn add_n(&self, values: impl OperandList) -> Result<Output> {
         self.op("AddN").inputs(values).output()
-    }
-
-    /// Normally distributed random numbers, other ones in each run.
-    pub fn random_normal(&self, shape: impl Operand, mean: f64, stddev: f64) -> Result<Output> {
-        self.random("random_normal", "RandomStandardNormal", shape, mean, stddev)
-    }
-
-    /// Normally distributed random numbers, those beyond two standard deviations drawn again.
-    pub fn truncated_normal(&self, shape: impl Operand, mean: f64, stddev: f64) -> Result<Output> {
-        self.random("truncated_normal", "TruncatedNormal", shape, mean, stddev)
-    }
-
-    /// Random numbers spread evenly over `low..high`.
-    pub fn random_uniform(&self, shape: impl Operand, low: f64, high: f64) -> Result<Output> {
-        self.name_scope("random_uniform", || {
-            let scope = self.build(|builder| builder.name_scope().to_string());
-            let shape = shape.into_arg().into_output(self, "shape", None)?;
-            let uniform = self.op("RandomUniform").input(shape).attr("dtype", DType::Float).output()?;
-            let scaled = uniform.op("Mul").input(high - low).name("mul").output()?;
-            scaled.op("AddV2").input(low).name(&format!("{scope}/")).output()
-        })
-    }
-
-    fn random(&self, name: &str, op: &str, shape: impl Operand, mean: f64, stddev: f64) -> Result<Output> {
-        self.name_scope(name, || {
-            let scope = self.build(|builder| builder.name_scope().to_string());
-            let shape = shape.into_arg().into_output(self, "shape", None)?;
-            let mean = self.constant_named("mean", mean as f32);
-            let stddev = self.constant_named("stddev", stddev as f32);
-            let standard = self.op(op).input(shape).attr("dtype", DType::Float).output()?;
-            let scaled = standard.op("Mul").input(stddev).name("mul").output()?;
-            scaled.op("AddV2").input(mean).name(&format!("{scope}/")).output()
-        })
     }
 }

@@ -78,7 +78,8 @@ impl Fetch for Variable {
     type Value = Tensor;
 
     fn request(&self, request: &mut Request<'_>) -> Result<()> {
-        request.fetch(&self.snapshot())
+        request.fetches.push(self.snapshot_in(request.graph)?);
+        Ok(())
     }
 
     fn take(&self, results: &mut Results) -> Result<Tensor> {

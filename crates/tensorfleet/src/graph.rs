@@ -48,6 +48,7 @@ struct State {
     /// Scopes of the threads that are inside one.
     scopes: FxHashMap<ThreadId, Scopes>,
     collections: Collections,
+    random_seed: Option<i64>,
 }
 
 impl Graph {
@@ -202,6 +203,22 @@ impl Graph {
         self.group_named("init", self.local_variables().iter().map(Variable::initializer))
     }
 
+    /// Makes the random numbers of ops built from now on the same in every program: each op's seed follows from this
+    /// one and from the number of nodes before it, as in TensorFlow.
+    pub fn set_random_seed(&self, seed: i64) {
+        self.0.state.lock().random_seed = Some(seed);
+    }
+
+    /// The seeds of a random op that is built now; zeros mean other numbers in each session.
+    pub(crate) fn seeds(&self) -> (i64, i64) {
+        let state = self.0.state.lock();
+        match state.random_seed {
+            Some(0) if state.builder.graph().is_empty() => (0, i64::from(i32::MAX)),
+            Some(seed) => (seed, state.builder.graph().len() as i64),
+            None => (0, 0),
+        }
+    }
+
     /// Whether both handles are the same graph.
     pub fn is_same(&self, other: &Graph) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -211,16 +228,8 @@ impl Graph {
     /// this crate's methods. `work` must not use this or any other handle of the graph.
     pub fn build<R>(&self, work: impl FnOnce(&mut GraphBuilder) -> R) -> R {
         let mut state = self.0.state.lock();
-        let State { builder, scopes, .. } = &mut *state;
-        let thread = std::thread::current().id();
-        let mut own = scopes.remove(&thread).unwrap_or_default();
-        builder.swap_scopes(&mut own);
-        let result = work(builder);
-        builder.swap_scopes(&mut own);
-        if !own.is_empty() {
-            scopes.insert(thread, own);
-        }
-        self.0.complete_len.store(builder.complete_len(), Ordering::Release);
+        let result = work(InOwnScopes::enter(&mut state).builder());
+        self.0.complete_len.store(state.builder.complete_len(), Ordering::Release);
         result
     }
 
@@ -261,6 +270,36 @@ impl Graph {
             let edge = builder.edge_type(endpoint)?;
             Ok(Output::new(self, Ok((endpoint, edge))))
         })
+    }
+}
+
+/// Gives the builder the scopes of this thread, and takes them back even if the work with it panics.
+struct InOwnScopes<'a> {
+    state: &'a mut State,
+    thread: ThreadId,
+    /// The thread's scopes before and after; those of no thread in between.
+    scopes: Scopes,
+}
+
+impl<'a> InOwnScopes<'a> {
+    fn enter(state: &'a mut State) -> InOwnScopes<'a> {
+        let thread = std::thread::current().id();
+        let mut scopes = state.scopes.remove(&thread).unwrap_or_default();
+        state.builder.swap_scopes(&mut scopes);
+        InOwnScopes { state, thread, scopes }
+    }
+
+    fn builder(&mut self) -> &mut GraphBuilder {
+        &mut self.state.builder
+    }
+}
+
+impl Drop for InOwnScopes<'_> {
+    fn drop(&mut self) {
+        self.state.builder.swap_scopes(&mut self.scopes);
+        if !self.scopes.is_empty() {
+            self.state.scopes.insert(self.thread, std::mem::take(&mut self.scopes));
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use tensorfleet_ops::catalogue;
 use tensorfleet_ops::signature::ArgTypes;
 
 use crate::graph::Graph;
-use crate::operand::{Arg, Operand};
+use crate::operand::{Arg, Operand, OperandList};
 use crate::operation::Operation;
 use crate::output::Output;
 
@@ -41,9 +41,9 @@ impl OpBuilder {
     }
 
     /// Adds an input that is a list (`values: N * T`).
-    pub fn inputs<O: Operand>(mut self, inputs: impl IntoIterator<Item = O>) -> OpBuilder {
+    pub fn inputs(mut self, inputs: impl OperandList) -> OpBuilder {
         let resolved: Result<Vec<Input>> =
-            inputs.into_iter().map(|input| self.resolve(input.into_arg(), false)).collect();
+            inputs.into_args().into_iter().map(|input| self.resolve(input, false)).collect();
         match resolved {
             Ok(list) => self.node = self.node.input_list(list),
             Err(status) => self.error = self.error.or(Some(status)),

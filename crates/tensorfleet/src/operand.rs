@@ -80,3 +80,52 @@ impl<T: IntoTensor> Operand for T {
         }
     }
 }
+
+/// Several inputs: an array, `Vec` or slice of operands of one kind, or a tuple of any.
+pub trait OperandList {
+    /// The inputs.
+    fn into_args(self) -> Vec<Arg>;
+}
+
+impl<O: Operand, const N: usize> OperandList for [O; N] {
+    fn into_args(self) -> Vec<Arg> {
+        self.into_iter().map(Operand::into_arg).collect()
+    }
+}
+
+impl<O: Operand> OperandList for Vec<O> {
+    fn into_args(self) -> Vec<Arg> {
+        self.into_iter().map(Operand::into_arg).collect()
+    }
+}
+
+impl OperandList for &[Output] {
+    fn into_args(self) -> Vec<Arg> {
+        self.iter().map(Operand::into_arg).collect()
+    }
+}
+
+impl OperandList for &Vec<Output> {
+    fn into_args(self) -> Vec<Arg> {
+        self.as_slice().into_args()
+    }
+}
+
+macro_rules! tuple_operands {
+    ($($name:ident),*) => {
+        impl<$($name: Operand),*> OperandList for ($($name,)*) {
+            #[allow(non_snake_case)]
+            fn into_args(self) -> Vec<Arg> {
+                let ($($name,)*) = self;
+                vec![$($name.into_arg()),*]
+            }
+        }
+    };
+}
+
+tuple_operands!(A);
+tuple_operands!(A, B);
+tuple_operands!(A, B, C);
+tuple_operands!(A, B, C, D);
+tuple_operands!(A, B, C, D, E);
+tuple_operands!(A, B, C, D, E, F);

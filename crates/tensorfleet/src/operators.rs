@@ -134,10 +134,12 @@ macro_rules! binary_operator {
     };
 }
 
-binary_operator!(Add, add, [f32, f64, i32, i64]);
-binary_operator!(Sub, sub, [f32, f64, i32, i64]);
-binary_operator!(Mul, mul, [f32, f64, i32, i64]);
-binary_operator!(Div, div, [f32, f64, i32, i64]);
+// On the left only the types that literals have by default: were there several float types, the compiler could not
+// tell which one the 2.0 in `2.0 * &x` is before it is too late. Any operand may stand on the right.
+binary_operator!(Add, add, [f64, i32]);
+binary_operator!(Sub, sub, [f64, i32]);
+binary_operator!(Mul, mul, [f64, i32]);
+binary_operator!(Div, div, [f64, i32]);
 
 impl ops::Neg for &Output {
     type Output = Output;

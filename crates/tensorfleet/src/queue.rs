@@ -4,7 +4,7 @@ use tensorfleet_core::{DType, PartialShape, Result};
 
 use crate::graph::Graph;
 use crate::literal::ShapeLike;
-use crate::operand::Operand;
+use crate::operand::{Operand, OperandList};
 use crate::operation::Operation;
 use crate::output::Output;
 
@@ -13,11 +13,12 @@ use crate::output::Output;
 /// ```
 /// # use tensorfleet::{DType, Graph, Session};
 /// let g = Graph::new();
-/// let queue = g.fifo_queue(10, &[DType::Int32])?;
-/// let (put, take) = (queue.enqueue([7])?, queue.dequeue()?);
+/// let queue = g.fifo_queue(10, &[DType::Int32, DType::String])?;
+/// let (put, take) = (queue.enqueue((7, "seven"))?, queue.dequeue()?);
 /// let session = Session::new(&g);
 /// session.run(&put)?;
-/// assert_eq!(session.run(&take[0])?.to_scalar::<i32>()?, 7);
+/// let element = session.run(&take)?;
+/// assert_eq!(element[0].to_scalar::<i32>()?, 7);
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -70,13 +71,13 @@ impl Queue {
     }
 
     /// Puts one element of one or several tensors; waits while the queue is full.
-    pub fn enqueue<O: Operand>(&self, element: impl IntoIterator<Item = O>) -> Result<Operation> {
+    pub fn enqueue(&self, element: impl OperandList) -> Result<Operation> {
         let node = self.op("QueueEnqueueV2", "enqueue").inputs(element);
         node.attr("Tcomponents", self.types.clone()).build()
     }
 
     /// Puts one element for each row of the tensors.
-    pub fn enqueue_many<O: Operand>(&self, elements: impl IntoIterator<Item = O>) -> Result<Operation> {
+    pub fn enqueue_many(&self, elements: impl OperandList) -> Result<Operation> {
         let node = self.op("QueueEnqueueManyV2", "EnqueueMany").inputs(elements);
         node.attr("Tcomponents", self.types.clone()).build()
     }

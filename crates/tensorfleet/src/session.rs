@@ -53,10 +53,18 @@ pub struct Session {
 
 /// A signature, ready to run.
 struct Prepared {
-    callable: Callable,
+    /// `None` if there is nothing to run: nothing is asked for, or only what is fed.
+    callable: Option<Callable>,
     feeds: Vec<Feed>,
-    /// For each fetch its place among the distinct ones; empty if they all are distinct.
-    positions: Vec<usize>,
+    /// Where each fetch comes from; empty if they are the results, in order.
+    sources: Vec<Source>,
+}
+
+/// Where a fetched tensor comes from: a fed one needs no run, and a repeated one is computed once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Result(usize),
+    Feed(usize),
 }
 
 struct Feed {
@@ -184,15 +192,14 @@ impl Session {
     fn prepare_signature(&self, feeds: &[Endpoint], request: &Request<'_>) -> Result<Prepared> {
         let extended = self.extended.load(Ordering::Acquire);
         let mut distinct: Vec<Endpoint> = Vec::with_capacity(request.fetches.len());
-        let mut positions = Vec::with_capacity(request.fetches.len());
-        let mut seen: FxHashMap<Endpoint, usize> = FxHashMap::default();
+        let mut seen: FxHashMap<Endpoint, Source> =
+            feeds.iter().enumerate().map(|(index, &feed)| (feed, Source::Feed(index))).collect();
+        let mut sources = Vec::with_capacity(request.fetches.len());
         for &fetch in &request.fetches {
-            let next = distinct.len();
-            let position = *seen.entry(fetch).or_insert(next);
-            if position == next {
+            sources.push(*seen.entry(fetch).or_insert_with(|| {
                 distinct.push(fetch);
-            }
-            positions.push(position);
+                Source::Result(distinct.len() - 1)
+            }));
         }
         let (feeds, fetches, targets) = self.graph.build(|builder| -> Result<_> {
             let feeds: Vec<Feed> =
@@ -215,11 +222,14 @@ impl Session {
         let feed_names: Vec<&str> = feeds.iter().map(|feed| feed.name.as_str()).collect();
         let fetch_names: Vec<&str> = fetches.iter().map(String::as_str).collect();
         let target_names: Vec<&str> = targets.iter().map(String::as_str).collect();
-        let callable = self.direct.make_callable(&feed_names, &fetch_names, &target_names)?;
-        if distinct.len() == positions.len() {
-            positions.clear();
+        let callable = match fetch_names.is_empty() && target_names.is_empty() {
+            true => None,
+            false => Some(self.direct.make_callable(&feed_names, &fetch_names, &target_names)?),
+        };
+        if sources.iter().enumerate().all(|(index, &source)| source == Source::Result(index)) {
+            sources.clear();
         }
-        Ok(Prepared { callable, feeds, positions })
+        Ok(Prepared { callable, feeds, sources })
     }
 }
 
@@ -285,14 +295,23 @@ impl Prepared {
         for (feed, value) in self.feeds.iter().zip(&feeds) {
             feed.check(value)?;
         }
-        let mut tensors = self.callable.run(feeds, options)?;
-        if !self.positions.is_empty() {
-            let pick = |&position: &usize| {
-                let tensor = tensors.get(position).cloned();
-                tensor.ok_or_else(|| Status::internal("a run gave fewer tensors than were asked for"))
-            };
-            tensors = self.positions.iter().map(pick).collect::<Result<_>>()?;
+        let run = |feeds| match &self.callable {
+            Some(callable) => callable.run(feeds, options),
+            None => Ok(Vec::new()),
+        };
+        if self.sources.is_empty() {
+            return fetch.take(&mut Results::new(run(feeds)?));
         }
+        let fed = feeds.clone();
+        let results = run(feeds)?;
+        let pick = |source: &Source| {
+            let tensor = match *source {
+                Source::Result(index) => results.get(index),
+                Source::Feed(index) => fed.get(index),
+            };
+            tensor.cloned().ok_or_else(|| Status::internal("a run gave fewer tensors than were asked for"))
+        };
+        let tensors = self.sources.iter().map(pick).collect::<Result<_>>()?;
         fetch.take(&mut Results::new(tensors))
     }
 }

@@ -1,11 +1,15 @@
 //! Where values come from: constants, placeholders, fills and ranges.
 
-use tensorfleet_core::{DType, Result, Status, Tensor};
+use tensorfleet_core::{DType, Result, Shape, Status, Tensor};
+use tensorfleet_ops::builder::adapt_literal;
 
 use crate::graph::Graph;
 use crate::literal::{IntoTensor, ShapeLike};
 use crate::operand::Operand;
 use crate::output::Output;
+
+/// Where TensorFlow, too, stops writing zeros and ones into the graph.
+const MAX_CONSTANT: usize = 1000;
 
 impl Graph {
     /// A constant: a scalar, an array or `Vec` nested to any depth, a string, or a [`Tensor`].
@@ -55,20 +59,43 @@ impl Graph {
         Output::from_result(self, built)
     }
 
-    /// A tensor of zeros.
+    /// A tensor of zeros, `false` or empty strings.
     pub fn zeros(&self, dtype: DType, shape: impl ShapeLike) -> Result<Output> {
-        let shape = full_shape(shape)?;
-        self.constant_named("zeros", Tensor::zeros(dtype, shape)?).check()
+        let zero = Tensor::zeros(dtype, Shape::scalar())?;
+        self.filled("zeros", full_shape(shape)?, zero, |shape| Tensor::zeros(dtype, shape))
     }
 
-    /// A tensor of ones.
+    /// A tensor of ones or `true`.
     pub fn ones(&self, dtype: DType, shape: impl ShapeLike) -> Result<Output> {
-        let shape = full_shape(shape)?;
-        let one = tensorfleet_ops::builder::adapt_literal(&Tensor::scalar(1i32), dtype);
-        let one = one.or_else(|| (dtype == DType::Bool).then(|| Tensor::scalar(true)));
-        let one = one.ok_or_else(|| Status::invalid_argument(format!("{dtype} has no one")))?;
-        let dims: Vec<i32> = shape.iter().map(|&dim| dim as i32).collect();
-        self.op("Fill").input(dims).input(one).name("ones").output()
+        let ones = |shape: Shape| {
+            let count = shape.num_elements();
+            let ones = match dtype {
+                DType::Bool => Some(Tensor::from_slice(&vec![true; count], &shape)?),
+                _ => adapt_literal(&Tensor::from_slice(&vec![1i32; count], &shape)?, dtype),
+            };
+            ones.ok_or_else(|| Status::invalid_argument(format!("there is no one of dtype {dtype}")))
+        };
+        self.filled("ones", full_shape(shape)?, ones(Shape::scalar())?, ones)
+    }
+
+    /// A constant if it is small, else a fill, so that the definition of the graph stays small.
+    fn filled(
+        &self,
+        name: &str,
+        shape: Shape,
+        value: Tensor,
+        constant: impl FnOnce(Shape) -> Result<Tensor>,
+    ) -> Result<Output> {
+        if shape.num_elements() < MAX_CONSTANT {
+            return self.constant_named(name, constant(shape)?).check();
+        }
+        self.name_scope(name, || {
+            let scope = self.build(|builder| builder.name_scope().to_string());
+            let dims: Vec<i64> = shape.iter().map(|&dim| dim as i64).collect();
+            let dims = self.constant_named("shape_as_tensor", dims);
+            let value = self.constant_named("Const", value);
+            self.op("Fill").input(dims).input(value).name(&format!("{scope}/")).output()
+        })
     }
 
     /// A tensor of shape `dims` filled with `value`.
@@ -82,7 +109,7 @@ impl Graph {
     }
 }
 
-fn full_shape(shape: impl ShapeLike) -> Result<tensorfleet_core::Shape> {
+fn full_shape(shape: impl ShapeLike) -> Result<Shape> {
     let shape = shape.to_partial_shape()?;
     shape.to_shape().ok_or_else(|| Status::invalid_argument(format!("shape {shape} must be fully known")))
 }

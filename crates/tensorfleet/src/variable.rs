@@ -328,14 +328,23 @@ impl Variable {
     }
 
     /// The read that was built with the variable.
-    pub(crate) fn snapshot(&self) -> Output {
+    fn snapshot(&self) -> Output {
         self.output(|parts| parts.read)
+    }
+
+    /// The read that was built with the variable, if it belongs to `graph`.
+    pub(crate) fn snapshot_in(&self, graph: &Graph) -> Result<Endpoint> {
+        let read = self.parts.as_ref().map_err(Clone::clone)?.read;
+        match self.graph.is_same(graph) {
+            true => Ok(read),
+            false => self.snapshot().endpoint_in(graph),
+        }
     }
 
     /// The variable as an input that reads it.
     pub(crate) fn as_input(&self, graph: &Graph) -> Result<Input> {
         let parts = self.parts.clone()?;
-        let read = self.snapshot().endpoint_in(graph)?;
+        let read = self.snapshot_in(graph)?;
         Ok(match parts.kind {
             Kind::Reference => Input::Edge(read),
             Kind::Resource => Input::Read(parts.handle, parts.dtype),

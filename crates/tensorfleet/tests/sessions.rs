@@ -168,11 +168,7 @@ fn a_blocked_run_ends_with_its_deadline_or_its_session() -> Result<()> {
 fn a_closed_queue_gives_what_it_holds_and_then_ends() -> Result<()> {
     let g = Graph::new();
     let queue = g.fifo_queue(5, &[DType::Int32, DType::String])?;
-    let put = g
-        .op("QueueEnqueueV2")
-        .input(queue.handle())
-        .inputs([tensorfleet::Operand::into_arg(7), tensorfleet::Operand::into_arg("seven")]);
-    let (put, take) = (put.build()?, queue.dequeue()?);
+    let (put, take) = (queue.enqueue((7, "seven"))?, queue.dequeue()?);
     let session = Session::new(&g);
     session.run((&put, ()))?;
     session.run(queue.close(false)?)?;

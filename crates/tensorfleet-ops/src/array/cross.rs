@@ -42,9 +42,9 @@ fn cross_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let (x, y) = (a.as_slice::<T>()?, b.as_slice::<T>()?);
         let tensor = Tensor::build(a.shape().clone(), |out: &mut [T]| {
             for ((out, x), y) in out.chunks_exact_mut(3).zip(x.chunks_exact(3)).zip(y.chunks_exact(3)) {
-                for k in 0..3 {
+                for (k, out) in out.iter_mut().enumerate() {
                     let (i, j) = ((k + 1) % 3, (k + 2) % 3);
-                    out[k] = x[i].times(y[j]).minus(x[j].times(y[i]));
+                    *out = x[i].times(y[j]).minus(x[j].times(y[i]));
                 }
             }
             Ok(())

@@ -18,10 +18,15 @@ mod one_hot;
 mod pad;
 mod reverse;
 pub(crate) mod scatter_nd;
+mod sets;
 mod shape_ops;
 pub(crate) mod slice;
 pub(crate) mod slice_spec;
 mod space;
+mod sparse_matmul;
+mod sparse_rows;
+mod sparse_segment;
+mod sparse_tensor;
 mod split;
 mod stitch;
 mod tile;
@@ -45,9 +50,14 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     pad::OPS,
     reverse::OPS,
     scatter_nd::OPS,
+    sets::OPS,
     shape_ops::OPS,
     slice::OPS,
     space::OPS,
+    sparse_matmul::OPS,
+    sparse_rows::OPS,
+    sparse_segment::OPS,
+    sparse_tensor::OPS,
     split::OPS,
     stitch::OPS,
     tile::OPS,

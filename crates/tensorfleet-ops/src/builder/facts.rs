@@ -107,8 +107,12 @@ fn evaluate(spec: &NodeSpec<'_>, inputs: &[InputShape], facts: &mut NodeFacts) {
         (_, facts) => {
             if inputs.iter().all(|input| input.value.is_some()) {
                 run_kernel(spec, inputs, facts);
-            } else if let ([fact], Some(shape)) = (facts, partial_shape(spec, inputs)) {
-                fact.as_shape = Some(shape);
+            } else if let [fact] = facts {
+                fact.as_shape = partial_shape(spec, inputs);
+                if spec.op().name == "StridedSlice" && fact.shape.rank() == Some(0) {
+                    fact.value =
+                        shape_element(spec, inputs).and_then(|dim| integer_scalar(fact.edge.dtype, dim));
+                }
             }
         }
     }
@@ -131,7 +135,8 @@ fn partial_shape(spec: &NodeSpec<'_>, inputs: &[InputShape]) -> Option<PartialSh
         "Cast" if is_integer(spec.input_dtype(0).ok()?) => inputs[0].as_shape.clone(),
         "Pack" => {
             let scalars = inputs.iter().all(|input| input.shape.rank() == Some(0));
-            scalars.then(|| PartialShape::new(inputs.iter().map(|input| dim_of(input.value.as_ref()?))))
+            let dim = |input: &InputShape| usize::try_from(only_integer(input)?).ok();
+            scalars.then(|| PartialShape::new(inputs.iter().map(dim)))
         }
         "ConcatV2" => {
             let (_, parts) = inputs.split_last()?;
@@ -153,11 +158,8 @@ fn sliced_shape(spec: &NodeSpec<'_>, inputs: &[InputShape]) -> Option<PartialSha
         return None;
     }
     let dims = vector_dims(&inputs[0])?;
-    let bound = |index: usize| {
-        let values = crate::shape_context::integers_of(inputs[index].value.as_ref()?).ok()?;
-        <[i64; 1]>::try_from(values).ok().map(|[value]| value)
-    };
-    let (begin, end, stride) = (bound(1)?, bound(2)?, bound(3)?);
+    let (begin, end, stride) =
+        (only_integer(&inputs[1])?, only_integer(&inputs[2])?, only_integer(&inputs[3])?);
     if stride <= 0 {
         return None;
     }
@@ -169,6 +171,26 @@ fn sliced_shape(spec: &NodeSpec<'_>, inputs: &[InputShape]) -> Option<PartialSha
     Some(PartialShape::new(taken.iter().step_by(stride as usize).copied()))
 }
 
+/// One element of a shape vector, taken with a constant index: `shape(x)[1]`.
+fn shape_element(spec: &NodeSpec<'_>, inputs: &[InputShape]) -> Dim {
+    let mask = |name: &str| spec.attr::<i64>(name).ok();
+    let others = ["begin_mask", "ellipsis_mask", "new_axis_mask"];
+    if mask("shrink_axis_mask")? != 1 || others.iter().any(|name| mask(name) != Some(0)) {
+        return None;
+    }
+    let dims = vector_dims(&inputs[0])?;
+    let index = only_integer(&inputs[1])?;
+    let index = if index < 0 { index.checked_add(dims.len() as i64)? } else { index };
+    dims.get(usize::try_from(index).ok()?).copied().flatten()
+}
+
+fn only_integer(input: &InputShape) -> Option<i64> {
+    match crate::shape_context::integers_of(input.value.as_ref()?).ok()?[..] {
+        [value] => Some(value),
+        _ => None,
+    }
+}
+
 /// The elements of an integer vector as dimensions, where at least their number is known.
 fn vector_dims(input: &InputShape) -> Option<Vec<Dim>> {
     if let Some(value) = &input.value {
@@ -178,13 +200,6 @@ fn vector_dims(input: &InputShape) -> Option<Vec<Dim>> {
     match (&input.as_shape, input.shape.dims()) {
         (Some(shape), _) => shape.dims().map(<[Dim]>::to_vec),
         (None, Some([Some(len)])) if *len <= MAX_KNOWN_ELEMENTS => Some(vec![None; *len]),
-        _ => None,
-    }
-}
-
-fn dim_of(value: &Tensor) -> Dim {
-    match crate::shape_context::integers_of(value).ok()?[..] {
-        [value] => usize::try_from(value).ok(),
         _ => None,
     }
 }

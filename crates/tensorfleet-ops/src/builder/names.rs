@@ -1,5 +1,7 @@
 //! Unique node names, chosen as TensorFlow's Python front end chooses them.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 /// The names in use. Names that differ only in case count as the same, because summaries and checkpoints become
@@ -20,10 +22,10 @@ impl UniqueNames {
         };
         let mut suffix = start;
         loop {
-            let candidate = format!("{key}_{suffix}");
+            let candidate = self.next_suffix.entry(format!("{key}_{suffix}"));
             suffix += 1;
-            if !self.next_suffix.contains_key(&candidate) {
-                self.next_suffix.insert(candidate, 1);
+            if let Entry::Vacant(free) = candidate {
+                free.insert(1);
                 break;
             }
         }

@@ -1,8 +1,25 @@
 //! Saving, restoring, summaries, files and debugging output.
 
 mod checkpoints;
+mod csv;
+mod debugging;
+mod decoding;
+mod examples;
+mod files;
+mod histogram;
+mod readers;
+mod summaries;
+mod wav;
 
 use crate::op::Op;
 
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] = &[checkpoints::OPS];
+pub(crate) static FAMILIES: &[&[Op]] = &[
+    checkpoints::OPS,
+    debugging::OPS,
+    decoding::OPS,
+    examples::OPS,
+    files::OPS,
+    readers::OPS,
+    summaries::OPS,
+];

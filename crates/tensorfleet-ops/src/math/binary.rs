@@ -254,3 +254,131 @@ fn add_strings(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     };
     Tensor::from_strings(a.into_iter().zip(b).map(join).collect(), broadcast.shape())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tensorfleet_core::{Code, Element};
+
+    use super::*;
+    use crate::math::broadcast::tests::{compatible_shapes, naive_indices};
+    use crate::testing::TestOp;
+
+    fn run(op: &str, x: Tensor, y: Tensor) -> Result<Tensor> {
+        TestOp::new(op).attr("T", x.dtype()).input(x).input(y).run_one()
+    }
+
+    fn vectors<T: Element>(op: &str, x: &[T], y: &[T]) -> Result<Vec<T>> {
+        let output = run(op, Tensor::vector(x).unwrap(), Tensor::vector(y).unwrap())?;
+        Ok(output.as_slice::<T>()?.to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn subtraction_broadcasts_as_the_naive_loop_does((a, b) in compatible_shapes()) {
+            let (a, b) = (tensorfleet_core::Shape::new(&a).unwrap(), tensorfleet_core::Shape::new(&b).unwrap());
+            let shape = Broadcast::of_two(&a, &b).unwrap().shape().clone();
+            prop_assume!(shape.num_elements() < 200_000);
+            let x: Vec<i32> = (0..a.num_elements() as i32).map(|i| i * 7).collect();
+            let y: Vec<i32> = (0..b.num_elements() as i32).map(|i| i * i).collect();
+            let want: Vec<i32> = naive_indices(&shape, &a).iter().zip(naive_indices(&shape, &b))
+                .map(|(&i, j)| x[i].wrapping_sub(y[j])).collect();
+            let (x, y) = (Tensor::from_slice(&x, &a).unwrap(), Tensor::from_slice(&y, &b).unwrap());
+            // Held elsewhere, so that neither may be overwritten; then in place.
+            let fresh = run("Sub", x.clone(), y.clone()).unwrap();
+            prop_assert_eq!(fresh.shape(), &shape);
+            prop_assert_eq!(fresh.as_slice::<i32>().unwrap(), &want);
+            let in_place = run("Sub", x, y).unwrap();
+            prop_assert_eq!(in_place.as_slice::<i32>().unwrap(), &want);
+        }
+    }
+
+    #[test]
+    fn an_operand_that_nobody_else_holds_becomes_the_result() {
+        let large = Tensor::from_slice(&[2.0f32; 4096], &[4096]).unwrap();
+        let address = large.as_slice::<f32>().unwrap().as_ptr();
+        let result = run("RealDiv", Tensor::scalar(1.0f32), large).unwrap();
+        assert_eq!(result.as_slice::<f32>().unwrap().as_ptr(), address);
+        assert!(result.as_slice::<f32>().unwrap().iter().all(|&x| x == 0.5));
+        let kept = result.clone();
+        let sum = run("AddV2", result, Tensor::scalar(1.0f32)).unwrap();
+        assert_eq!((kept.as_slice::<f32>().unwrap()[0], sum.as_slice::<f32>().unwrap()[0]), (0.5, 1.5));
+    }
+
+    #[test]
+    fn integers_wrap_around() {
+        assert_eq!(vectors("AddV2", &[i32::MAX, i32::MIN], &[1, -1]).unwrap(), [i32::MIN, i32::MAX]);
+        assert_eq!(vectors("Mul", &[200u8], &[2]).unwrap(), [144]);
+        assert_eq!(vectors("Div", &[i64::MIN, 7, -7], &[-1, 2, 2]).unwrap(), [i64::MIN, 3, -3]);
+    }
+
+    #[test]
+    fn dividing_an_integer_by_zero_is_an_error_unless_there_is_nothing_to_divide() {
+        for op in ["Div", "FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod", "Mod"] {
+            let status = vectors(op, &[4i32, 4], &[2, 0]).unwrap_err();
+            assert_eq!(
+                (status.code(), status.text()),
+                (Code::InvalidArgument, "Integer division by zero"),
+                "{op}"
+            );
+            assert_eq!(vectors::<i32>(op, &[], &[0]).unwrap(), []);
+        }
+        assert_eq!(vectors("RealDiv", &[1.0f32, -1.0], &[0.0]).unwrap(), [f32::INFINITY, f32::NEG_INFINITY]);
+    }
+
+    #[test]
+    fn integers_have_no_negative_powers() {
+        assert_eq!(vectors("Pow", &[2i32, 3, 0], &[10, 3, 0]).unwrap(), [1024, 27, 1]);
+        let status = vectors("Pow", &[2i32, 3], &[2, -1]).unwrap_err();
+        assert!(status.text().contains("negative integer powers"));
+        assert_eq!(vectors("Pow", &[2.0f64, 4.0], &[-1.0, 0.5]).unwrap(), [0.5, 2.0]);
+    }
+
+    #[test]
+    fn clashing_shapes_are_named_before_anything_else() {
+        let status = vectors("FloorMod", &[1i32, 2], &[0, 1, 2]).unwrap_err();
+        assert_eq!(status.text(), "Incompatible shapes: [2] vs. [3]");
+    }
+
+    #[test]
+    fn sixteen_bit_floats_are_rounded_once_per_op() {
+        let half = |x: f32| f16::from_f32(x);
+        assert_eq!(
+            vectors("AddV2", &[half(2048.0), half(0.1)], &[half(1.0)]).unwrap(),
+            [half(2048.0), half(1.1)]
+        );
+        let brain = |x: f32| bf16::from_f32(x);
+        assert_eq!(
+            vectors("Mul", &[brain(3.0)], &[brain(0.5), brain(2.0)]).unwrap(),
+            [brain(1.5), brain(6.0)]
+        );
+    }
+
+    #[test]
+    fn denormal_divisors_count_as_zero() {
+        let tiny = f32::from_bits(1);
+        assert!(vectors("RealDiv", &[0.0f32], &[tiny]).unwrap()[0].is_nan());
+        assert_eq!(vectors("DivNoNan", &[1.0f32, 3.0], &[tiny, 2.0]).unwrap(), [0.0, 1.5]);
+    }
+
+    #[test]
+    fn strings_are_concatenated_and_broadcast() {
+        let x = Tensor::from_strings(vec![Bytes::from("a"), Bytes::from("b")], &[2]).unwrap();
+        let sum = run("Add", x, Tensor::string("!")).unwrap();
+        assert_eq!(sum.as_strings().unwrap(), [Bytes::from("a!"), Bytes::from("b!")]);
+    }
+
+    #[test]
+    fn products_without_nan_ignore_what_zero_meets() {
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        assert_eq!(vectors("MulNoNan", &[nan, inf, 2.0], &[0.0, 0.0, 3.0]).unwrap(), [0.0, 0.0, 6.0]);
+        assert_eq!(vectors("Xlogy", &[0.0f32, 0.0, 2.0], &[0.0, nan, 1.0]).unwrap(), [0.0, 0.0, 0.0]);
+        assert_eq!(vectors("Xdivy", &[0.0f32, 1.0], &[0.0, 2.0]).unwrap(), [0.0, 0.5]);
+    }
+
+    #[test]
+    fn shift_distances_are_clamped() {
+        assert_eq!(vectors("LeftShift", &[1i8, 1, -8], &[9, -1, 1]).unwrap(), [-128, 1, -16]);
+        assert_eq!(vectors("RightShift", &[1u8, 255, -0i8 as u8], &[200, 1, 1]).unwrap(), [0, 127, 0]);
+    }
+}

@@ -104,7 +104,7 @@ pub(crate) fn binary_loop<T: Stored, F: BinaryOp<T>>() -> BinaryLoop<T, F::Out> 
 }
 
 /// Runs `fill` on `out` as its compute type, through a buffer if that is wider.
-fn write_block<O: Stored>(out: &mut [O], fill: impl FnOnce(&mut [O::Compute])) {
+pub(crate) fn write_block<O: Stored>(out: &mut [O], fill: impl FnOnce(&mut [O::Compute])) {
     if let Some(direct) = O::as_compute_mut(out) {
         return fill(direct);
     }

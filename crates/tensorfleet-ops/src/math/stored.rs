@@ -3,10 +3,12 @@
 //! Half and bfloat16 have no arithmetic of their own on most processors. TensorFlow computes on them by widening to
 //! float and rounding the result, and so do we, a block at a time: ops need no loops of their own for these types.
 
+use std::borrow::Cow;
+
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::Element;
+use tensorfleet_core::{Element, Result, Shape, Tensor};
 
 /// A storage type with the type that its arithmetic is done in.
 pub(crate) trait Stored: Element {
@@ -99,3 +101,32 @@ macro_rules! computed_as_float {
     )*};
 }
 computed_as_float!(f16, bf16);
+
+/// All elements as compute values: the elements themselves, or a widened copy.
+pub(crate) fn compute_elements<S: Stored>(elements: &[S]) -> Cow<'_, [S::Compute]> {
+    match S::as_compute(elements) {
+        Some(direct) => Cow::Borrowed(direct),
+        None => {
+            let mut wide = vec![S::Compute::default(); elements.len()];
+            S::widen(elements, &mut wide);
+            Cow::Owned(wide)
+        }
+    }
+}
+
+/// A tensor whose elements are written by `fill` as compute values and rounded once, at the end. `fill` gets
+/// unspecified content to overwrite.
+pub(crate) fn build_computed<S: Stored>(
+    shape: Shape,
+    fill: impl FnOnce(&mut [S::Compute]) -> Result<()>,
+) -> Result<Tensor> {
+    Tensor::build::<S>(shape, |out| {
+        if let Some(direct) = S::as_compute_mut(out) {
+            return fill(direct);
+        }
+        let mut wide = vec![S::Compute::default(); out.len()];
+        fill(&mut wide)?;
+        S::narrow(&wide, out);
+        Ok(())
+    })
+}

@@ -5,11 +5,14 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::{PartialShape, Result};
+use tensorfleet_core::{PartialShape, Result, ensure};
 
-use super::elementwise::{UnaryOp, cost, unary_kernel, unary_kernel_to};
+use super::elementwise::{
+    BinaryLoop, BinaryOp, UnaryOp, apply_binary, binary_loop, cost, unary_kernel, unary_kernel_to,
+};
 use super::number::{Elementary, Field, Floating, Number, Real};
 use super::special;
+use super::stored::Stored;
 use super::vector_math::FlushDenormal;
 use crate::dispatch;
 use crate::kernel::KernelBox;
@@ -75,12 +78,12 @@ pub(crate) static OPS: &[Op] = &[
     predicate("IsInf", predicates::<IsInf>),
     predicate("IsFinite", predicates::<IsFinite>),
     Op::new("LogicalNot", "x: bool -> y: bool").shape(same_as_input).kernel(logical_not),
-    gradient("SqrtGrad", super::binary::field::<SqrtGrad>),
-    gradient("RsqrtGrad", super::binary::field::<RsqrtGrad>),
-    gradient("ReciprocalGrad", super::binary::field::<ReciprocalGrad>),
-    gradient("InvGrad", super::binary::field::<ReciprocalGrad>),
-    gradient("SigmoidGrad", super::binary::field::<SigmoidGrad>),
-    gradient("TanhGrad", super::binary::field::<TanhGrad>),
+    gradient("SqrtGrad", gradient_kernel::<SqrtGrad>),
+    gradient("RsqrtGrad", gradient_kernel::<RsqrtGrad>),
+    gradient("ReciprocalGrad", gradient_kernel::<ReciprocalGrad>),
+    gradient("InvGrad", gradient_kernel::<ReciprocalGrad>),
+    gradient("SigmoidGrad", gradient_kernel::<SigmoidGrad>),
+    gradient("TanhGrad", gradient_kernel::<TanhGrad>),
 ];
 
 /// An op that gives a function's gradient from the function's *output* and the gradient that arrives there.
@@ -112,6 +115,7 @@ macro_rules! functions {
 functions! {
     Neg: Negate, |x| x.negated(), cost::ARITHMETIC;
     Square: Number, |x| x.times(x), cost::ARITHMETIC;
+    SquaredModulus: Number, |x| x.times(x.conjugate()), cost::ARITHMETIC;
     Abs: Real, |x| x.magnitude(), cost::ARITHMETIC;
     SignReal: Real, |x| x.sign(), cost::ARITHMETIC;
     Reciprocal: Field, |x| T::ONE.divided_by(x), cost::VECTOR_FUNCTION;
@@ -206,14 +210,51 @@ predicates! {
 }
 
 super::binary::functions! {
-    SqrtGrad: Field, |y, dy| T::constant(0.5).times(dy).divided_by(y.conjugate()), cost::VECTOR_FUNCTION;
+    SqrtGrad: Field, |y, dy| unless_zero(dy, T::constant(0.5).times(dy).divided_by(y.conjugate())), cost::VECTOR_FUNCTION;
     RsqrtGrad: Field, |y, dy| {
         let y = y.conjugate();
-        T::constant(-0.5).times(dy).times(y).times(y.times(y))
+        unless_zero(dy, T::constant(-0.5).times(dy).times(y).times(y.times(y)))
     }, cost::ARITHMETIC;
-    ReciprocalGrad: Field, |y, dy| T::constant(-1.0).times(dy).times(y.conjugate()).times(y.conjugate()), cost::ARITHMETIC;
+    ReciprocalGrad: Field, |y, dy| {
+        let y = y.conjugate();
+        unless_zero(dy, T::constant(-1.0).times(dy).times(y).times(y))
+    }, cost::ARITHMETIC;
     SigmoidGrad: Field, |y, dy| dy.times(y.conjugate()).times(T::ONE.minus(y.conjugate())), cost::ARITHMETIC;
     TanhGrad: Field, |y, dy| dy.times(T::ONE.minus(y.conjugate().times(y.conjugate()))), cost::ARITHMETIC;
+}
+
+/// No gradient stays no gradient, even where the function's slope is infinite.
+#[inline(always)]
+fn unless_zero<T: Field>(dy: T, gradient: T) -> T {
+    if dy.flush_denormal() == T::ZERO { T::ZERO } else { gradient }
+}
+
+/// The kernel of a gradient op: no broadcasting, and the result has the shape of the function's output.
+fn gradient_kernel<F>(node: &NodeSpec<'_>) -> Result<KernelBox>
+where
+    F: BinaryOp<f32, Out = f32>
+        + BinaryOp<f64, Out = f64>
+        + BinaryOp<Complex<f32>, Out = Complex<f32>>
+        + BinaryOp<Complex<f64>, Out = Complex<f64>>,
+{
+    fn kernel<S: Stored>(run: BinaryLoop<S::Compute, S::Compute>, cost: usize) -> KernelBox {
+        KernelBox::from_fn(move |ctx| {
+            let (y, dy) = (ctx.take_input(0)?, ctx.take_input(1)?);
+            let (count, other) = (y.num_elements(), dy.num_elements());
+            ensure!(
+                count == other,
+                InvalidArgument,
+                "The two arguments to a cwise op must have same number of elements, got {count} and {other}"
+            );
+            let dy = dy.reshaped(y.shape().clone())?;
+            ctx.set_output(0, apply_binary::<S>(y, dy, run, cost)?);
+            Ok(())
+        })
+    }
+    dispatch!(node.dtype()?, T in [f32, f64, f16, bf16, Complex<f32>, Complex<f64>] => {
+        type C = <T as Stored>::Compute;
+        Ok(kernel::<T>(binary_loop::<C, F>(), <F as BinaryOp<C>>::COST))
+    })
 }
 
 /// Defines the kernel maker of functions over a set of dtypes: stored types in brackets, compute types after them.
@@ -253,4 +294,82 @@ where
 
 fn logical_not(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(unary_kernel::<bool, Not>())
+}
+
+#[cfg(test)]
+mod tests {
+    use tensorfleet_core::{Element, Tensor};
+
+    use super::*;
+    use crate::testing::TestOp;
+
+    fn run(op: &str, x: Tensor) -> Result<Tensor> {
+        TestOp::new(op).attr("T", x.dtype()).input(x).run_one()
+    }
+
+    fn values<T: Element>(op: &str, x: &[T]) -> Vec<T> {
+        run(op, Tensor::vector(x).unwrap()).unwrap().as_slice::<T>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn functions_are_what_they_are_called() {
+        assert_eq!(values("Neg", &[1i32, i32::MIN]), [-1, i32::MIN]);
+        assert_eq!(values("Square", &[3u8, 20]), [9, 144]);
+        assert_eq!(values("Reciprocal", &[4.0f32, 0.0]), [0.25, f32::INFINITY]);
+        assert_eq!(values("Round", &[0.5f32, 1.5, -2.5]), [0.0, 2.0, -2.0]);
+        assert_eq!(values("Sign", &[-3i64, 0, 9]), [-1, 0, 1]);
+        assert_eq!(values("Sqrt", &[16.0f64]), [4.0]);
+        assert_eq!(values("Rsqrt", &[16.0f32]), [0.25]);
+        assert_eq!(values("Invert", &[0u8, 255]), [255, 0]);
+        let complex = Complex { re: 3.0f32, im: 4.0 };
+        assert_eq!(values("Sign", &[complex]), [Complex { re: 0.6, im: 0.8 }]);
+        assert_eq!(
+            run("IsFinite", Tensor::vector(&[1.0f32, f32::NAN, f32::INFINITY]).unwrap())
+                .unwrap()
+                .as_slice::<bool>()
+                .unwrap(),
+            [true, false, false]
+        );
+    }
+
+    #[test]
+    fn many_elements_in_place_and_few_in_a_new_tensor_give_the_same() {
+        for count in [3, 5000] {
+            let input: Vec<f32> = (0..count).map(|i| i as f32 * 0.01).collect();
+            let shared = Tensor::vector(&input).unwrap();
+            let fresh = run("Exp", shared.clone()).unwrap();
+            let in_place = run("Exp", shared).unwrap();
+            assert_eq!(fresh.as_slice::<f32>().unwrap(), in_place.as_slice::<f32>().unwrap());
+            let halves: Vec<f16> = input.iter().map(|&x| f16::from_f32(x.min(10.0))).collect();
+            let got = values("Exp", &halves);
+            let want = halves.iter().map(|x| f16::from_f64(x.to_f64().exp()));
+            assert!(
+                got.iter()
+                    .zip(want)
+                    .all(|(got, want)| (got.to_f32() - want.to_f32()).abs() <= want.to_f32() * 1e-3)
+            );
+        }
+    }
+
+    #[test]
+    fn dtypes_without_a_kernel_are_refused() {
+        assert!(run("Reciprocal", Tensor::scalar(3i32)).unwrap_err().text().contains("No OpKernel"));
+    }
+
+    #[test]
+    fn gradients_take_the_functions_output_and_do_not_broadcast() {
+        let run = |op: &str, y: &[f32], dy: &[f32]| {
+            let (y, dy) = (Tensor::vector(y).unwrap(), Tensor::vector(dy).unwrap());
+            let output = TestOp::new(op).attr("T", y.dtype()).input(y).input(dy).run_one()?;
+            Ok(output.as_slice::<f32>()?.to_vec())
+        };
+        let inf = f32::INFINITY;
+        assert_eq!(run("SqrtGrad", &[2.0, 0.0, 0.0], &[4.0, 1.0, 0.0]), Ok(vec![1.0, inf, 0.0]));
+        assert_eq!(run("RsqrtGrad", &[2.0, inf], &[1.0, 0.0]), Ok(vec![-4.0, 0.0]));
+        assert_eq!(run("ReciprocalGrad", &[2.0], &[1.0]), Ok(vec![-4.0]));
+        assert_eq!(run("SigmoidGrad", &[0.5], &[2.0]), Ok(vec![0.5]));
+        assert_eq!(run("TanhGrad", &[0.5], &[2.0]), Ok(vec![1.5]));
+        let status: tensorfleet_core::Status = run("TanhGrad", &[1.0, 2.0], &[1.0]).unwrap_err();
+        assert!(status.text().contains("same number of elements, got 2 and 1"));
+    }
 }

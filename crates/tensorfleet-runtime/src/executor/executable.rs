@@ -123,8 +123,10 @@ impl Executable {
             num_results: 0,
             has_transfers: specs.iter().any(|spec| spec.op().flow == Flow::Transfer),
         };
+        let passes_reference = passes_reference(graph, &specs);
         for (index, spec) in specs.iter().enumerate() {
-            executable.add_node(graph, &specs, &frames, index, spec, kernels)?;
+            let references = reference_kinds(graph, &specs, &passes_reference, index);
+            executable.add_node(&frames, index, spec, references, kernels)?;
         }
         executable.add_edges(graph);
         Ok(executable)
@@ -147,11 +149,10 @@ impl Executable {
 
     fn add_node(
         &mut self,
-        graph: &Graph,
-        specs: &[NodeSpec<'_>],
         frames: &Frames,
         index: usize,
         spec: &NodeSpec<'_>,
+        references: Option<Box<[InputKind]>>,
         kernels: &dyn KernelSource,
     ) -> Result<()> {
         let (node, op) = (spec.node(), spec.op());
@@ -192,7 +193,7 @@ impl Executable {
             out: 0..0,
             child_frame: frames.leads_to[index],
             is_invariant: is_enter && spec.attr("is_constant")?,
-            references: reference_kinds(graph, specs, index),
+            references,
             name: node.name.clone(),
             op: node.op.clone(),
         });
@@ -257,15 +258,55 @@ impl FrameLayout {
     }
 }
 
+/// Per node, whether it passes on a variable though its declaration says value: an `Identity` of a reference.
+///
+/// TensorFlow's `Identity` shares the variable's memory, so a reader that is ordered after an update sees the update
+/// although the `Identity` ran before it. Programs rely on it: moving averages over reference variables read `v/read`
+/// in nodes that wait for the step's update. Here the variable itself travels on, and whoever computes with it takes
+/// the value it has then.
+fn passes_reference(graph: &Graph, specs: &[NodeSpec<'_>]) -> Vec<bool> {
+    let mut known: Vec<Option<bool>> = vec![None; graph.len()];
+    let mut chain = Vec::new();
+    for start in 0..graph.len() {
+        let mut index = start;
+        let answer = loop {
+            if let Some(answer) = known[index] {
+                break answer;
+            }
+            let node = &graph.nodes()[index];
+            let [input] = node.inputs[..] else { break false };
+            if &*node.op != "Identity" {
+                break false;
+            }
+            chain.push(index);
+            let producer = &specs[input.node.index()];
+            if producer.outputs.get(input.slot as usize).is_some_and(|edge| edge.is_ref) {
+                break true;
+            }
+            index = input.node.index();
+        };
+        chain.drain(..).for_each(|index| known[index] = Some(answer));
+        known[start].get_or_insert(false);
+    }
+    known.into_iter().map(Option::unwrap_or_default).collect()
+}
+
 /// How the inputs of node `index` are to be prepared, if any of them comes as a reference.
-fn reference_kinds(graph: &Graph, specs: &[NodeSpec<'_>], index: usize) -> Option<Box<[InputKind]>> {
+fn reference_kinds(
+    graph: &Graph,
+    specs: &[NodeSpec<'_>],
+    passes_reference: &[bool],
+    index: usize,
+) -> Option<Box<[InputKind]>> {
     let spec = &specs[index];
     let comes_as_ref = |slot: usize| {
         let input = graph.nodes()[index].inputs[slot];
-        specs[input.node.index()].outputs.get(input.slot as usize).is_some_and(|edge| edge.is_ref)
+        let producer = input.node.index();
+        passes_reference[producer] || specs[producer].outputs.get(input.slot as usize).is_some_and(|edge| edge.is_ref)
     };
+    let takes_ref = |slot: usize| spec.inputs[slot].is_ref || passes_reference[index];
     let kinds: Box<[InputKind]> = (0..spec.inputs.len())
-        .map(|slot| match (comes_as_ref(slot), spec.inputs[slot].is_ref) {
+        .map(|slot| match (comes_as_ref(slot), takes_ref(slot)) {
             (false, _) => InputKind::Value,
             (true, false) => InputKind::Dereferenced,
             (true, true) if spec.op().allows_uninitialized => InputKind::Ref,
