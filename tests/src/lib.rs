@@ -9,6 +9,7 @@ pub mod backend;
 pub mod case;
 pub mod check;
 pub mod checkpoint;
+pub mod client;
 pub mod direct;
 pub mod graph_builder;
 pub mod mutation;

@@ -26,6 +26,7 @@ use crate::case::{
 };
 use crate::check::{Closeness, Verdict, check_error, check_properties, compare, enum_name, expected_error};
 use crate::checkpoint::read_checkpoint;
+use crate::client::run_as_client;
 use crate::summary_check::compare_summaries;
 
 /// How long a step may take before the case counts as hanging. The slowest takes about a second.
@@ -155,6 +156,13 @@ impl std::fmt::Display for Answer {
     }
 }
 
+fn run_in(mode: Mode, session: &dyn Session, request: &RunRequest) -> Result<Vec<Tensor>> {
+    match mode {
+        Mode::Session => run_as_client(session, request),
+        Mode::Raw => session.run(request),
+    }
+}
+
 /// A background step that has been started.
 struct Started {
     step: usize,
@@ -195,7 +203,8 @@ impl<'a> CaseRun<'a> {
             Step::Run(run) => match &run.background {
                 Some(background) => self.start_background(index, run, background),
                 None => {
-                    let answer = Answer::of(|| ask(&*self.session(run)?, self.request(run), self.case.mode));
+                    let mode = self.case.mode;
+                    let answer = Answer::of(|| run_in(mode, &*self.session(run)?, &self.request(run)));
                     self.judge(index, run, answer)
                 }
             },
@@ -239,13 +248,10 @@ impl<'a> CaseRun<'a> {
 
     fn request(&self, step: &RunStep) -> RunRequest {
         let feeds = step.feeds.iter().map(|&index| &self.case.feeds[index]);
-        // A client takes a fetch without an output number for a node to run; only steps that fail have such.
-        let is_tensor = |name: &&String| name.contains(':') || self.case.mode == Mode::Raw;
-        let (fetches, nodes): (Vec<&String>, Vec<&String>) = step.fetches.iter().partition(is_tensor);
         RunRequest {
             feeds: feeds.map(|record| (record.name.clone(), self.scratch.filled_in(&record.value))).collect(),
-            fetches: fetches.into_iter().cloned().collect(),
-            targets: step.targets.iter().chain(nodes).cloned().collect(),
+            fetches: step.fetches.clone(),
+            targets: step.targets.clone(),
             timeout: step.timeout,
         }
     }
@@ -255,8 +261,9 @@ impl<'a> CaseRun<'a> {
         match self.session(step) {
             Ok(session) => {
                 let (request, mode) = (self.request(step), self.case.mode);
+                let run = move || Answer::of(|| run_in(mode, &*session, &request));
                 // The receiver is gone only if the case has failed already.
-                thread::spawn(move || drop(sender.send(Answer::of(|| ask(&*session, request, mode)))));
+                thread::spawn(move || drop(sender.send(run())));
             }
             Err(status) => drop(sender.send(Answer::Error(status))),
         }
@@ -393,24 +400,6 @@ impl Scratch {
         // The shape is that of a tensor with as many strings, so this cannot fail.
         Tensor::from_strings(filled.collect(), tensor.shape().dims()).unwrap_or_else(|_| tensor.clone())
     }
-}
-
-/// Runs a request as TensorFlow's client does: a tensor that is both fed and fetched is answered from the feed,
-/// and a run with nothing left to do does not reach the server. Raw requests go out as they are.
-fn ask(session: &dyn Session, mut request: RunRequest, mode: Mode) -> Result<Vec<Tensor>> {
-    if mode == Mode::Raw {
-        return session.run(&request);
-    }
-    let feeds = request.feeds.clone();
-    let fed = |name: &String| feeds.iter().find(|(feed, _)| feed == name).map(|(_, value)| value.clone());
-    let mut answers: Vec<Option<Tensor>> = request.fetches.iter().map(fed).collect();
-    request.fetches.retain(|name| fed(name).is_none());
-    if request.fetches.is_empty() && request.targets.is_empty() {
-        return Ok(answers.into_iter().flatten().collect());
-    }
-    let mut fetched = session.run(&request)?.into_iter();
-    answers.iter_mut().filter(|answer| answer.is_none()).for_each(|answer| *answer = fetched.next());
-    Ok(answers.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
