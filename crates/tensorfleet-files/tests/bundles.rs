@@ -1,5 +1,7 @@
 //! Checkpoints made by TensorFlow are read, and the same content written gives the same bytes.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};

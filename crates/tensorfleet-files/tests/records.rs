@@ -1,5 +1,7 @@
 //! Record and event files made by TensorFlow are read, and the same content written gives the same bytes.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 

@@ -124,9 +124,9 @@ impl TestOp {
             kernel.compute(&mut Context {
                 step,
                 frame,
+                is_input_dead: false,
                 inputs: &mut inputs,
                 outputs: &mut outputs,
-                is_input_dead: false,
             })?;
             let tensor = |output| match output {
                 Some(Value::Tensor(tensor)) => Ok(tensor),

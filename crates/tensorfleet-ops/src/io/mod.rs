@@ -7,11 +7,19 @@ mod decoding;
 mod examples;
 mod files;
 mod histogram;
+mod readers;
 mod summaries;
 mod wav;
 
 use crate::op::Op;
 
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] =
-    &[checkpoints::OPS, debugging::OPS, decoding::OPS, examples::OPS, files::OPS, summaries::OPS];
+pub(crate) static FAMILIES: &[&[Op]] = &[
+    checkpoints::OPS,
+    debugging::OPS,
+    decoding::OPS,
+    examples::OPS,
+    files::OPS,
+    readers::OPS,
+    summaries::OPS,
+];

@@ -74,9 +74,11 @@ fn bias_add_grad_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 }
 
 /// Numbers with the sum that TensorFlow forms of them: halves in single precision, integers wrapping.
-trait Addend: Element {
+pub(super) trait Addend: Element {
+    /// What sums of many are kept in.
     type Sum: Copy + Send + Sync;
     const ZERO: Self::Sum;
+    /// The sum of two.
     fn plus(self, other: Self) -> Self;
     fn add_to(self, sum: Self::Sum) -> Self::Sum;
     fn total(a: Self::Sum, b: Self::Sum) -> Self::Sum;

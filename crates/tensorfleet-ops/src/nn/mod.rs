@@ -1,14 +1,38 @@
 //! Linear algebra and neural-network ops: matrix products, biases, activations, softmax, convolutions.
 
 mod activations;
+mod batch_norm;
 mod bias;
+mod conv;
+#[cfg(test)]
+mod conv_tests;
+mod depthwise;
+mod einsum;
 mod elementwise;
+mod linalg;
+mod lrn;
 mod matmul;
+mod pool;
 mod product;
 mod real;
+mod resize;
 mod softmax;
+mod window;
 
 use crate::op::Op;
 
 /// The tables of this group.
-pub(crate) static FAMILIES: &[&[Op]] = &[matmul::OPS, bias::OPS, activations::OPS, softmax::OPS];
+pub(crate) static FAMILIES: &[&[Op]] = &[
+    matmul::OPS,
+    bias::OPS,
+    activations::OPS,
+    softmax::OPS,
+    lrn::OPS,
+    conv::OPS,
+    depthwise::OPS,
+    pool::OPS,
+    batch_norm::OPS,
+    resize::OPS,
+    linalg::OPS,
+    einsum::OPS,
+];

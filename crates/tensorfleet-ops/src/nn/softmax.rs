@@ -302,7 +302,7 @@ mod tests {
         let logits = matrix(&[&[1000.0f32, 0.0, -1000.0], &[-500.0, -500.0, -500.0], &[1.0, 2.0, 3.0]]);
         let third = 1.0 / 3.0;
         let softmax = [1.0, 0.0, 0.0, third, third, third, 0.090_030_57, 0.244_728_47, 0.665_240_94];
-        close(&run("Softmax", &[logits.clone()]).unwrap()[0], &softmax);
+        close(&run("Softmax", std::slice::from_ref(&logits)).unwrap()[0], &softmax);
         let log = [
             0.0,
             -1000.0,

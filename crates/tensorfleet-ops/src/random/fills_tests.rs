@@ -1,5 +1,7 @@
 //! Expected values are what TensorFlow 2.21 draws for the same seeds.
 
+#![allow(clippy::excessive_precision, reason = "digits as TensorFlow prints them")]
+
 use half::{bf16, f16};
 use tensorfleet_core::{Code, DType, Tensor};
 

@@ -6,7 +6,7 @@ mod accumulator;
 mod accumulator_ops;
 mod arithmetic;
 mod gather;
-mod naming;
+pub(crate) mod naming;
 pub(crate) mod queue;
 mod resource_variable_ops;
 mod scatter;

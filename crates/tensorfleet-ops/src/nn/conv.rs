@@ -1,0 +1,380 @@
+//! Two-dimensional convolutions and their gradients.
+//!
+//! Patches of the image are laid out as the rows of a matrix, block by block so that a block stays in the cache,
+//! and multiplied with the filter, which is a matrix already. The gradients are the other two products of the
+//! same three matrices.
+
+use parking_lot::Mutex;
+use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, bail, ensure};
+
+use crate::dispatch;
+use crate::kernel::KernelBox;
+use crate::node_spec::NodeSpec;
+use crate::op::{Cost, Op};
+use crate::parallel;
+use crate::shape_context::ShapeContext;
+
+use super::product::{Matrix, Multiply, Output, Threads, multiply};
+use super::window::{Axis, Window, partial_4, rank_4, shape_in};
+
+/// The family's table.
+pub(crate) static OPS: &[Op] = &[
+    Op::new("Conv2D", "input: T, filter: T -> output: T")
+        .attrs(
+            "T: {half, bfloat16, float, double, int32}; strides: list(int); use_cudnn_on_gpu: bool = true; \
+             padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
+             data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
+        )
+        .shape(conv_shape)
+        .kernel(conv)
+        .cost(Cost::Heavy),
+    Op::new("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T")
+        .attrs(
+            "T: {half, bfloat16, float, double, int32}; strides: list(int); use_cudnn_on_gpu: bool = true; \
+             padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
+             data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
+        )
+        .shape(sizes_shape)
+        .kernel(conv_backprop_input)
+        .cost(Cost::Heavy),
+    Op::new("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T")
+        .attrs(
+            "T: floating; strides: list(int); use_cudnn_on_gpu: bool = true; \
+             padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
+             data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
+        )
+        .shape(filter_sizes_shape)
+        .kernel(conv_backprop_filter)
+        .cost(Cost::Heavy),
+];
+
+/// Elements of a block of patches: about what fits a core's own cache.
+const BLOCK_ELEMENTS: usize = 1 << 17;
+
+fn conv_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    let window = Window::of(ctx.node)?;
+    let [batch, height, width, depth] = window.layout.read(partial_4(&ctx.input_with_rank(0, 4)?));
+    let [rows, cols, filter_depth, channels] = partial_4(&ctx.input_with_rank(1, 4)?);
+    if let (Some(depth), Some(filter_depth)) = (depth, filter_depth) {
+        ensure!(
+            filter_depth > 0 && depth % filter_depth == 0,
+            InvalidArgument,
+            "Depth of input ({depth}) is not a multiple of input depth of filter ({filter_depth})"
+        );
+    }
+    let [out_height, out_width] = window.partial([height, width], [rows, cols])?;
+    Ok(vec![PartialShape::new(window.layout.write([batch, out_height, out_width, channels]))])
+}
+
+/// Shape rule: the output has the shape that input 0 describes.
+pub(crate) fn sizes_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    Ok(vec![ctx.shape_value(0)?.merge(&PartialShape::of_rank(4))?])
+}
+
+/// Shape rule: the output has the shape that input 1 describes.
+pub(crate) fn filter_sizes_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    Ok(vec![ctx.shape_value(1)?.merge(&PartialShape::of_rank(4))?])
+}
+
+/// The sizes of one convolution.
+#[derive(Clone, Copy)]
+struct Sizes {
+    batch: usize,
+    rows: Axis,
+    cols: Axis,
+    depth: usize,
+    channels: usize,
+}
+
+impl Sizes {
+    /// Checks an image (channels last) against a filter.
+    fn of(window: &Window, image: &Shape, filter: &Shape) -> Result<Sizes> {
+        let [batch, height, width, depth] = rank_4(image, "input")?;
+        let [kernel_rows, kernel_cols, filter_depth, channels] = rank_4(filter, "filter")?;
+        ensure!(filter_depth > 0, InvalidArgument, "filter depth must be positive, its shape is {filter}");
+        ensure!(
+            depth % filter_depth == 0,
+            InvalidArgument,
+            "input depth must be evenly divisible by filter depth: {depth} vs {filter_depth}"
+        );
+        if depth != filter_depth {
+            bail!(
+                Unimplemented,
+                "The Conv2D op currently does not support grouped convolutions on the CPU. A grouped convolution was \
+                 attempted to be run because the input depth of {depth} does not match the filter input depth of {filter_depth}"
+            );
+        }
+        let [rows, cols] = window.over([height, width], [kernel_rows, kernel_cols])?;
+        Ok(Sizes { batch, rows, cols, depth, channels })
+    }
+
+    fn output(&self) -> [usize; 4] {
+        [self.batch, self.rows.output, self.cols.output, self.channels]
+    }
+
+    /// Checks that a gradient has the shape of the output.
+    fn check_gradient(&self, gradient: &Shape) -> Result<()> {
+        ensure!(
+            **gradient == self.output(),
+            InvalidArgument,
+            "Size of out_backprop doesn't match computed: actual = {gradient}, computed = {:?}",
+            self.output()
+        );
+        Ok(())
+    }
+
+    /// Elements of a patch: the rows of the filter matrix.
+    fn patch(&self) -> usize {
+        self.rows.kernel * self.cols.kernel * self.depth
+    }
+
+    fn image_len(&self) -> usize {
+        self.rows.input * self.cols.input * self.depth
+    }
+
+    /// Pixels of one output image.
+    fn pixels(&self) -> usize {
+        self.rows.output * self.cols.output
+    }
+
+    /// How many patches make a block.
+    fn block(&self) -> usize {
+        (BLOCK_ELEMENTS / self.patch().max(1)).clamp(16, 4096)
+    }
+
+    /// Whether an image is its own matrix of patches.
+    fn is_pointwise(&self) -> bool {
+        self.rows.is_identity() && self.cols.is_identity()
+    }
+
+    /// Estimated cost of an output pixel, in hundredths of a nanosecond.
+    fn pixel_cost(&self) -> usize {
+        self.patch().saturating_mul(self.channels).saturating_mul(2).saturating_add(self.patch() * 30)
+    }
+
+    /// Lays out the patches at pixels `first..` (of all images in a row) as rows of `patches`.
+    fn gather<T: Copy + Default>(&self, images: &[T], first: usize, patches: &mut [T]) {
+        for (at, patch) in patches.chunks_mut(self.patch()).enumerate() {
+            let pixel = first + at;
+            let (image, row, col) =
+                (pixel / self.pixels(), pixel % self.pixels() / self.cols.output, pixel % self.cols.output);
+            let image = &images[image * self.image_len()..][..self.image_len()];
+            let mut taps = patch.chunks_mut(self.depth);
+            for row_tap in 0..self.rows.kernel {
+                let source_row = self.rows.source(row, row_tap);
+                for col_tap in 0..self.cols.kernel {
+                    let Some(tap) = taps.next() else { return };
+                    match (source_row, self.cols.source(col, col_tap)) {
+                        (Some(y), Some(x)) => {
+                            let start = (y * self.cols.input + x) * self.depth;
+                            tap.copy_from_slice(&image[start..start + self.depth]);
+                        }
+                        _ => tap.fill(T::default()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds patches at pixels `first..` of one image back to where they came from.
+    fn scatter<T: Copy>(&self, patches: &[T], first: usize, image: &mut [T], add: impl Fn(T, T) -> T) {
+        for (at, patch) in patches.chunks(self.patch()).enumerate() {
+            let (row, col) = ((first + at) / self.cols.output, (first + at) % self.cols.output);
+            for (row_tap, y) in self.rows.taps(row) {
+                for (col_tap, x) in self.cols.taps(col) {
+                    let from = &patch[(row_tap * self.cols.kernel + col_tap) * self.depth..][..self.depth];
+                    let to = &mut image[(y * self.cols.input + x) * self.depth..][..self.depth];
+                    to.iter_mut().zip(from).for_each(|(to, &from)| *to = add(*to, from));
+                }
+            }
+        }
+    }
+}
+
+/// Numbers that patches of gradients are added up in.
+trait Convolve: Multiply {
+    fn sum(self, other: Self) -> Self;
+}
+
+macro_rules! convolve {
+    ($($number:ty, $sum:expr;)*) => {
+        $(impl Convolve for $number {
+            #[inline(always)]
+            fn sum(self, other: $number) -> $number {
+                $sum(self, other)
+            }
+        })*
+    };
+}
+
+convolve! {
+    f32, |a, b| a + b;
+    f64, |a, b| a + b;
+    half::f16, |a, b| a + b;
+    half::bf16, |a, b| a + b;
+    i32, i32::wrapping_add;
+}
+
+/// Runs fallible work in parallel and keeps an error.
+fn first_error(run: impl FnOnce(&(dyn Fn(Result<()>) + Sync))) -> Result<()> {
+    let failure = Mutex::new(None);
+    run(&|result| {
+        if let Err(status) = result {
+            failure.lock().get_or_insert(status);
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
+}
+
+fn conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let window = Window::of(node)?;
+    dispatch!(node.dtype()?, T in [f32, f64, half::f16, half::bf16, i32] => Ok(KernelBox::from_fn(move |ctx| {
+        let (image, filter) = (ctx.input(0)?, ctx.input(1)?);
+        rank_4(image.shape(), "input")?;
+        let image = window.layout.to_channels_last::<T>(image)?;
+        let sizes = Sizes::of(&window, image.shape(), filter.shape())?;
+        let output = Tensor::build::<T>(Shape::new(&sizes.output())?, |out| {
+            forward(&sizes, image.as_slice::<T>()?, filter.as_slice::<T>()?, out)
+        })?;
+        ctx.set_output(0, window.layout.restored::<T>(output)?);
+        Ok(())
+    })))
+}
+
+fn forward<T: Convolve>(sizes: &Sizes, images: &[T], filter: &[T], out: &mut [T]) -> Result<()> {
+    if out.is_empty() {
+        return Ok(());
+    }
+    let (patch, channels) = (sizes.patch(), sizes.channels);
+    let filter = Matrix::new(filter, patch, channels)?;
+    if sizes.is_pointwise() {
+        let pixels = Matrix::new(images, sizes.batch * sizes.pixels(), patch)?;
+        return multiply(pixels, filter, out, Output::Overwrite, Threads::Many);
+    }
+    first_error(|keep| {
+        parallel::chunks_mut(out, channels, sizes.pixel_cost(), |first, out| {
+            let mut patches = vec![T::default(); (out.len() / channels).min(sizes.block()) * patch];
+            for (block, out) in out.chunks_mut(sizes.block() * channels).enumerate() {
+                let count = out.len() / channels;
+                let patches = &mut patches[..count * patch];
+                sizes.gather(images, first + block * sizes.block(), patches);
+                keep(
+                    Matrix::new(patches, count, patch)
+                        .and_then(|patches| multiply(patches, filter, out, Output::Overwrite, Threads::One)),
+                );
+            }
+        });
+    })
+}
+
+fn conv_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let window = Window::of(node)?;
+    dispatch!(node.dtype()?, T in [f32, f64, half::f16, half::bf16, i32] => Ok(KernelBox::from_fn(move |ctx| {
+        let (filter, gradient) = (ctx.input(1)?, ctx.input(2)?);
+        let input = image_sizes(ctx.input(0)?, &window, filter.shape(), gradient.shape())?;
+        let gradient = window.layout.to_channels_last::<T>(gradient)?;
+        let sizes = Sizes::of(&window, &input, filter.shape())?;
+        sizes.check_gradient(gradient.shape())?;
+        let mut output = Tensor::zeros(T::DTYPE, input)?;
+        backward_to_input(&sizes, gradient.as_slice::<T>()?, filter.as_slice::<T>()?, output.make_mut::<T>()?)?;
+        ctx.set_output(0, window.layout.restored::<T>(output)?);
+        Ok(())
+    })))
+}
+
+/// The shape of the image, channels last. `input_sizes` may give height and width alone.
+fn image_sizes(sizes: &Tensor, window: &Window, filter: &Shape, gradient: &Shape) -> Result<Shape> {
+    let given = crate::shape_context::integers_of(sizes)?;
+    if let [height, width] = given[..] {
+        let (Some(&batch), Some(&depth)) = (gradient.first(), filter.get(2)) else {
+            bail!(
+                InvalidArgument,
+                "filter and out_backprop must be 4-dimensional, got {filter} and {gradient}"
+            )
+        };
+        return Shape::from_signed(&[batch as i64, height, width, depth as i64]);
+    }
+    Shape::new(&window.layout.read(rank_4(&shape_in(sizes, "input_sizes")?, "input_sizes")?))
+}
+
+fn backward_to_input<T: Convolve>(sizes: &Sizes, gradient: &[T], filter: &[T], out: &mut [T]) -> Result<()> {
+    if out.is_empty() || gradient.is_empty() {
+        return Ok(());
+    }
+    let (patch, channels, pixels) = (sizes.patch(), sizes.channels, sizes.pixels());
+    let filter = Matrix::new(filter, patch, channels)?.transposed();
+    if sizes.is_pointwise() {
+        let gradient = Matrix::new(gradient, sizes.batch * pixels, channels)?;
+        return multiply(gradient, filter, out, Output::Overwrite, Threads::Many);
+    }
+    let threads = if sizes.batch == 1 { Threads::Many } else { Threads::One };
+    let cost = sizes.pixel_cost().saturating_mul(pixels);
+    first_error(|keep| {
+        parallel::chunks_mut(out, sizes.image_len(), cost, |first, images| {
+            let mut patches = vec![T::default(); pixels.min(sizes.block()) * patch];
+            for (at, image) in images.chunks_mut(sizes.image_len()).enumerate() {
+                let gradient = &gradient[(first + at) * pixels * channels..][..pixels * channels];
+                for (block, gradient) in gradient.chunks(sizes.block() * channels).enumerate() {
+                    let count = gradient.len() / channels;
+                    let patches = &mut patches[..count * patch];
+                    keep(Matrix::new(gradient, count, channels).and_then(|gradient| {
+                        multiply(gradient, filter, patches, Output::Overwrite, threads)
+                    }));
+                    sizes.scatter(patches, block * sizes.block(), image, T::sum);
+                }
+            }
+        });
+    })
+}
+
+fn conv_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let window = Window::of(node)?;
+    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
+        let (image, gradient) = (ctx.input(0)?, ctx.input(2)?);
+        let filter = shape_in(ctx.input(1)?, "filter_sizes")?;
+        rank_4(image.shape(), "input")?;
+        let image = window.layout.to_channels_last::<T>(image)?;
+        let gradient = window.layout.to_channels_last::<T>(gradient)?;
+        let sizes = Sizes::of(&window, image.shape(), &filter)?;
+        sizes.check_gradient(gradient.shape())?;
+        let mut output = Tensor::zeros(T::DTYPE, filter)?;
+        backward_to_filter(&sizes, image.as_slice::<T>()?, gradient.as_slice::<T>()?, output.make_mut::<T>()?)?;
+        ctx.set_output(0, output);
+        Ok(())
+    })))
+}
+
+fn backward_to_filter<T: Convolve>(sizes: &Sizes, images: &[T], gradient: &[T], out: &mut [T]) -> Result<()> {
+    let (patch, channels) = (sizes.patch(), sizes.channels);
+    let pixels = sizes.batch * sizes.pixels();
+    if pixels == 0 || sizes.depth == 0 {
+        return Ok(());
+    }
+    if sizes.is_pointwise() {
+        let (images, gradient) =
+            (Matrix::new(images, pixels, patch)?, Matrix::new(gradient, pixels, channels)?);
+        return multiply(images.transposed(), gradient, out, Output::Overwrite, Threads::Many);
+    }
+    // Each shard of pixels sums up a filter of its own.
+    let shard = parallel::shard_len(pixels, sizes.pixel_cost()).unwrap_or(pixels).max(sizes.block());
+    let mut filters = vec![T::default(); pixels.div_ceil(shard) * patch * channels];
+    first_error(|keep| {
+        let shards = filters.chunks_mut(patch * channels).zip(gradient.chunks(shard * channels)).enumerate();
+        parallel::each(shards, |(at, (filter, gradient))| {
+            let mut patches = vec![T::default(); (gradient.len() / channels).min(sizes.block()) * patch];
+            for (block, gradient) in gradient.chunks(sizes.block() * channels).enumerate() {
+                let count = gradient.len() / channels;
+                let patches = &mut patches[..count * patch];
+                sizes.gather(images, at * shard + block * sizes.block(), patches);
+                keep(Matrix::new(patches, count, patch).and_then(|patches| {
+                    let gradient = Matrix::new(gradient, count, channels)?;
+                    multiply(patches.transposed(), gradient, filter, Output::Accumulate, Threads::One)
+                }));
+            }
+        });
+    })?;
+    for filter in filters.chunks(patch * channels) {
+        out.iter_mut().zip(filter).for_each(|(out, &part)| *out = out.sum(part));
+    }
+    Ok(())
+}

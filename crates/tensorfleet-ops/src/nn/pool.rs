@@ -1,0 +1,380 @@
+//! Pools over windows of an image: maxima and means, and their gradients.
+//!
+//! The gradient of a maximum goes to the first largest pixel of its window, in row-major order. A mean counts only
+//! the pixels of its window that lie in the image.
+
+use num_traits::{Bounded, NumCast, Zero};
+use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, bail, ensure};
+
+use crate::dispatch;
+use crate::kernel::KernelBox;
+use crate::node_spec::NodeSpec;
+use crate::op::Op;
+use crate::parallel;
+use crate::shape_context::ShapeContext;
+
+use super::bias::Addend;
+use super::conv::sizes_shape;
+use super::real::Real;
+use super::window::{Axis, Window, four, partial_4, rank_4, shape_in};
+
+/// The family's table.
+pub(crate) static OPS: &[Op] = &[
+    Op::new("MaxPool", "input: T -> output: T")
+        .attrs(
+            "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = float; \
+             ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; \
+             explicit_paddings: list(int) = []; data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
+        )
+        .shape(pool_shape)
+        .kernel(max_pool),
+    Op::new("MaxPoolGrad", "orig_input: T, orig_output: T, grad: T -> output: T")
+        .attrs(
+            "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; \
+             explicit_paddings: list(int) = []; data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: real = float",
+        )
+        .shape(max_pool_grad_shape)
+        .kernel(max_pool_grad),
+    Op::new("AvgPool", "value: T -> output: T")
+        .attrs(
+            "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; \
+             data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: floating",
+        )
+        .shape(pool_shape)
+        .kernel(avg_pool),
+    Op::new("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T")
+        .attrs(
+            "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; \
+             data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: floating",
+        )
+        .shape(sizes_shape)
+        .kernel(avg_pool_grad),
+];
+
+/// The window of a pool with its size.
+#[derive(Clone, Copy)]
+struct Pool {
+    window: Window,
+    kernel: [usize; 2],
+}
+
+impl Pool {
+    fn of(node: &NodeSpec<'_>) -> Result<Pool> {
+        let window = Window::of(node)?;
+        let [batch, rows, cols, depth] = window.layout.read(four(node, "ksize")?);
+        ensure!(batch == 1, Unimplemented, "Pooling is not yet supported on the batch dimension.");
+        ensure!(depth == 1, Unimplemented, "Pooling is not supported on the depth dimension.");
+        ensure!(
+            [rows, cols].iter().all(|size| (1..=1 << 31).contains(size)),
+            InvalidArgument,
+            "Sliding window ksize must be positive, got {rows} by {cols}"
+        );
+        Ok(Pool { window, kernel: [rows as usize, cols as usize] })
+    }
+
+    /// The pool over an image, channels last.
+    fn over(&self, image: &Shape) -> Result<Sizes> {
+        let [batch, height, width, depth] = rank_4(image, "the image of a pool")?;
+        let [rows, cols] = self.window.over([height, width], self.kernel)?;
+        Ok(Sizes { batch, rows, cols, depth })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sizes {
+    batch: usize,
+    rows: Axis,
+    cols: Axis,
+    depth: usize,
+}
+
+impl Sizes {
+    fn output(&self) -> Result<Shape> {
+        Shape::new(&[self.batch, self.rows.output, self.cols.output, self.depth])
+    }
+
+    fn image_len(&self) -> usize {
+        self.rows.input * self.cols.input * self.depth
+    }
+
+    /// Elements of one image of the output.
+    fn output_len(&self) -> usize {
+        self.rows.output * self.cols.output * self.depth
+    }
+
+    /// Where the pixels of the window at `row`, `col` start in an image, in row-major order.
+    fn sources(&self, row: usize, col: usize) -> impl Iterator<Item = usize> {
+        let (width, depth, cols) = (self.cols.input, self.depth, self.cols.taps(col));
+        self.rows.taps(row).flat_map(move |(_, y)| cols.clone().map(move |(_, x)| (y * width + x) * depth))
+    }
+
+    /// Estimated cost of an output row, in hundredths of a nanosecond.
+    fn row_cost(&self) -> usize {
+        let taps = self.rows.kernel.min(self.rows.input) * self.cols.kernel.min(self.cols.input);
+        taps.saturating_mul(self.cols.output * self.depth).saturating_mul(50)
+    }
+
+    /// Fills the output; `pixel` gets the image, the starts of the window's pixels, and the output pixel.
+    fn for_each_pixel<T: Element, I: Sync>(
+        &self,
+        images: &[I],
+        out: &mut [T],
+        pixel: impl Fn(&[I], &mut dyn Iterator<Item = usize>, &mut [T]) + Send + Sync,
+    ) {
+        let row_len = self.cols.output * self.depth;
+        if out.is_empty() {
+            return;
+        }
+        parallel::chunks_mut(out, row_len, self.row_cost(), |first, piece| {
+            for (at, out) in piece.chunks_mut(row_len).enumerate() {
+                let (image, row) = ((first + at) / self.rows.output, (first + at) % self.rows.output);
+                let image = &images[image * self.image_len()..][..self.image_len()];
+                for (col, out) in out.chunks_mut(self.depth).enumerate() {
+                    pixel(image, &mut self.sources(row, col), out);
+                }
+            }
+        });
+    }
+
+    /// Sends gradients back, image by image; `pixel` gets the number of the image, the starts of the window's
+    /// pixels, where the output pixel starts in its image, and the image of the result.
+    fn for_each_gradient<T: Element>(
+        &self,
+        out: &mut [T],
+        pixel: impl Fn(usize, &mut dyn Iterator<Item = usize>, usize, &mut [T]) + Send + Sync,
+    ) {
+        if out.is_empty() {
+            return;
+        }
+        let cost = self.row_cost().saturating_mul(2 * self.rows.output);
+        parallel::chunks_mut(out, self.image_len(), cost, |first, piece| {
+            for (at, out) in piece.chunks_mut(self.image_len()).enumerate() {
+                for row in 0..self.rows.output {
+                    for col in 0..self.cols.output {
+                        let start = (row * self.cols.output + col) * self.depth;
+                        pixel(first + at, &mut self.sources(row, col), start, out);
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn pool_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    let pool = Pool::of(ctx.node)?;
+    let layout = pool.window.layout;
+    let [batch, height, width, depth] = layout.read(partial_4(&ctx.input_with_rank(0, 4)?));
+    let [rows, cols] = pool.window.partial([height, width], pool.kernel.map(Some))?;
+    Ok(vec![PartialShape::new(layout.write([batch, rows, cols, depth]))])
+}
+
+fn max_pool_grad_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    ctx.input(1).merge(ctx.input(2))?;
+    Ok(vec![ctx.input_with_rank(0, 4)?])
+}
+
+/// The image of a pool, channels last.
+fn image_in<T: Element>(pool: &Pool, image: &Tensor) -> Result<Tensor> {
+    let rank = image.shape().rank();
+    ensure!(rank == 4, InvalidArgument, "tensor_in must be 4-dimensional, got shape {}", image.shape());
+    pool.window.layout.to_channels_last::<T>(image)
+}
+
+fn max_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let pool = Pool::of(node)?;
+    dispatch!(node.dtype()?, T in real => Ok(KernelBox::from_fn(move |ctx| {
+        let image = image_in::<T>(&pool, ctx.input(0)?)?;
+        let sizes = pool.over(image.shape())?;
+        let mut output = Tensor::allocate(image.dtype(), sizes.output()?)?;
+        sizes.for_each_pixel(image.as_slice::<T>()?, output.make_mut::<T>()?, |image, sources, out| {
+            match sources.next() {
+                Some(first) => out.copy_from_slice(&image[first..first + out.len()]),
+                None => out.fill(<T as Bounded>::min_value()),
+            }
+            for source in sources {
+                out.iter_mut().zip(&image[source..]).for_each(|(max, &x)| if x > *max { *max = x });
+            }
+        });
+        ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
+        Ok(())
+    })))
+}
+
+fn max_pool_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let pool = Pool::of(node)?;
+    dispatch!(node.dtype()?, T in real => Ok(KernelBox::from_fn(move |ctx| {
+        let image = image_in::<T>(&pool, ctx.input(0)?)?;
+        let sizes = pool.over(image.shape())?;
+        let expected = Shape::new(&pool.window.layout.write(rank_4(&sizes.output()?, "output")?))?;
+        for (index, name) in [(1, "orig_output"), (2, "grad")] {
+            let shape = ctx.input(index)?.shape();
+            ensure!(*shape == expected, InvalidArgument, "Expected {name} shape to be {expected}, but got {shape}");
+        }
+        let gradient = image_in::<T>(&pool, ctx.input(2)?)?;
+        let mut output = Tensor::zeros(image.dtype(), image.shape().clone())?;
+        send_to_maxima(&sizes, image.as_slice::<T>()?, gradient.as_slice::<T>()?, output.make_mut::<T>()?);
+        ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
+        Ok(())
+    })))
+}
+
+fn send_to_maxima<T: Addend + PartialOrd>(sizes: &Sizes, images: &[T], gradient: &[T], out: &mut [T]) {
+    sizes.for_each_gradient(out, |at, sources, start, out| {
+        let image = &images[at * sizes.image_len()..][..sizes.image_len()];
+        let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
+        let sources: smallvec::SmallVec<[usize; 16]> = sources.collect();
+        for (channel, &gradient) in gradient.iter().enumerate() {
+            let mut best: Option<usize> = None;
+            for source in &sources {
+                let candidate = source + channel;
+                if best.is_none_or(|best| image[candidate] > image[best]) {
+                    best = Some(candidate);
+                }
+            }
+            if let Some(best) = best {
+                out[best] = out[best].plus(gradient);
+            }
+        }
+    });
+}
+
+fn avg_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let pool = Pool::of(node)?;
+    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
+        let image = image_in::<T>(&pool, ctx.input(0)?)?;
+        let output = means::<T>(&pool.over(image.shape())?, image.as_slice::<T>()?)?;
+        ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
+        Ok(())
+    })))
+}
+
+fn means<T: Real>(sizes: &Sizes, images: &[T]) -> Result<Tensor> {
+    Tensor::build::<T>(sizes.output()?, |out| {
+        sizes.for_each_pixel(images, out, |image, sources, out| {
+            let mut sums: smallvec::SmallVec<[T::Wide; 64]> = smallvec::smallvec![Zero::zero(); out.len()];
+            let mut count = 0;
+            for source in sources {
+                sums.iter_mut().zip(&image[source..]).for_each(|(sum, x)| *sum = *sum + x.widen());
+                count += 1;
+            }
+            let count: T::Wide = wide_count(count);
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::narrow(sum / count));
+        });
+        Ok(())
+    })
+}
+
+/// A count of pixels as a number.
+fn wide_count<W: NumCast + Zero>(count: usize) -> W {
+    W::from(count).unwrap_or_else(W::zero)
+}
+
+fn avg_pool_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let pool = Pool::of(node)?;
+    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
+        let shape = shape_in(ctx.input(0)?, "orig_input_shape")?;
+        let shape = Shape::new(&pool.window.layout.read(rank_4(&shape, "orig_input_shape")?))?;
+        let gradient = image_in::<T>(&pool, ctx.input(1)?)?;
+        let sizes = pool.over(&shape)?;
+        if *gradient.shape() != sizes.output()? {
+            bail!(InvalidArgument, "Expected grad shape to be {}, but got {}", sizes.output()?, gradient.shape());
+        }
+        let output = spread::<T>(&sizes, shape, gradient.as_slice::<T>()?)?;
+        ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
+        Ok(())
+    })))
+}
+
+fn spread<T: Real>(sizes: &Sizes, shape: Shape, gradient: &[T]) -> Result<Tensor> {
+    let mut sums: Vec<T::Wide> = vec![Zero::zero(); shape.num_elements()];
+    sizes.for_each_gradient(&mut sums, |at, sources, start, out| {
+        let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
+        let sources: smallvec::SmallVec<[usize; 16]> = sources.collect();
+        let count: T::Wide = wide_count(sources.len());
+        for &source in &sources {
+            let out = &mut out[source..source + sizes.depth];
+            out.iter_mut().zip(gradient).for_each(|(sum, g)| *sum = *sum + g.widen() / count);
+        }
+    });
+    Tensor::build::<T>(shape, |out| {
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::narrow(sum));
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestOp;
+    use tensorfleet_core::{Code, DType};
+
+    fn image(values: &[f32], dims: &[usize]) -> Tensor {
+        Tensor::from_slice(values, dims).unwrap()
+    }
+
+    fn pool(op: &str, kernel: [i64; 4], strides: [i64; 4], padding: &str) -> TestOp {
+        let run = TestOp::new(op).attr("T", DType::Float).attr("ksize", kernel.to_vec());
+        run.attr("strides", strides.to_vec()).attr("padding", padding)
+    }
+
+    const TWO: [i64; 4] = [1, 2, 2, 1];
+    const ONE: [i64; 4] = [1, 1, 1, 1];
+
+    #[test]
+    fn means_count_only_what_lies_in_the_image() {
+        let x = image(&[1.0, 2.0, 3.0, 4.0], &[1, 2, 2, 1]);
+        let found = pool("AvgPool", TWO, ONE, "SAME").input(x.clone()).run_one().unwrap();
+        assert_eq!(found.as_slice::<f32>().unwrap(), [2.5, 3.0, 3.5, 4.0]);
+        let run =
+            pool("AvgPoolGrad", TWO, ONE, "SAME").input(Tensor::vector(&[1i32, 2, 2, 1]).unwrap()).input(x);
+        assert_eq!(run.run_one().unwrap().as_slice::<f32>().unwrap(), [0.25, 1.25, 1.75, 6.75]);
+    }
+
+    #[test]
+    fn the_gradient_of_a_maximum_goes_to_the_first_one() {
+        let x = image(&[1.0, 5.0, 5.0, 2.0], &[1, 2, 2, 1]);
+        let y = pool("MaxPool", TWO, TWO, "VALID").input(x.clone()).run_one().unwrap();
+        assert_eq!(y.as_slice::<f32>().unwrap(), [5.0]);
+        let gradient = image(&[3.0], &[1, 1, 1, 1]);
+        let run = pool("MaxPoolGrad", TWO, TWO, "VALID").input(x).input(y).input(gradient);
+        assert_eq!(run.run_one().unwrap().as_slice::<f32>().unwrap(), [0.0, 3.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn channels_first_is_the_same_pool() {
+        let x = image(&[1.0, 5.0, 2.0, 3.0, 9.0, 8.0, 7.0, 6.0], &[1, 2, 2, 2]);
+        let run = pool("MaxPool", [1, 1, 2, 2], [1, 1, 2, 2], "VALID").attr("data_format", "NCHW");
+        assert_eq!(run.input(x).run_one().unwrap().as_slice::<f32>().unwrap(), [5.0, 9.0]);
+    }
+
+    #[test]
+    fn a_window_in_the_padding_has_the_lowest_maximum() {
+        let run =
+            pool("MaxPool", TWO, TWO, "EXPLICIT").attr("explicit_paddings", vec![0i64, 0, 2, 0, 0, 0, 0, 0]);
+        let found = run.input(image(&[], &[1, 0, 2, 1])).run_one().unwrap();
+        assert_eq!(found.as_slice::<f32>().unwrap(), [f32::MIN]);
+    }
+
+    #[test]
+    fn windows_and_gradients_that_do_not_fit_are_refused() {
+        let x = image(&[0.0; 4], &[1, 2, 2, 1]);
+        let status = pool("MaxPool", [1, 5, 5, 1], ONE, "VALID").input(x.clone()).run_one().unwrap_err();
+        assert!(status.text().contains("Computed output size would be negative: -2"), "{}", status.text());
+        let status = pool("MaxPool", [2, 1, 1, 1], ONE, "VALID").input(x.clone()).run_one().unwrap_err();
+        assert_eq!(status.code(), Code::Unimplemented);
+        assert!(pool("MaxPool", [1, 0, 1, 1], ONE, "VALID").input(x.clone()).run_one().is_err());
+        assert!(pool("MaxPool", TWO, [1, 0, 1, 1], "VALID").input(x.clone()).run_one().is_err());
+        let small = image(&[0.0], &[1, 1, 1, 1]);
+        let run = pool("MaxPoolGrad", TWO, ONE, "VALID")
+            .input(x)
+            .input(small)
+            .input(image(&[0.0; 2], &[1, 2, 1, 1]));
+        let status = run.run_one().unwrap_err();
+        assert!(status.text().contains("Expected grad shape to be [1,1,1,1], but got [1,2,1,1]"));
+        let status = pool("AvgPool", TWO, ONE, "SAME")
+            .input(Tensor::vector(&[1.0f32]).unwrap())
+            .run_one()
+            .unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+    }
+}

@@ -1,0 +1,306 @@
+//! The geometry of windows that slide over images: sizes, strides, dilations and padding of pools and convolutions.
+//!
+//! Kernels work on images as `[batch, height, width, channels]`; other layouts are transposed on the way in and
+//! out.
+
+use tensorfleet_core::attr::FromAttr;
+use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Tensor, bail, ensure};
+
+use crate::node_spec::NodeSpec;
+
+/// How images lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    /// `[batch, height, width, channels]`
+    ChannelsLast,
+    /// `[batch, channels, height, width]`
+    ChannelsFirst,
+}
+
+impl Layout {
+    /// The layout in the node's `data_format`.
+    pub(crate) fn of(node: &NodeSpec<'_>) -> Result<Layout> {
+        Ok(match node.attr::<String>("data_format")?.as_str() {
+            "NHWC" => Layout::ChannelsLast,
+            "NCHW" => Layout::ChannelsFirst,
+            other => bail!(Unimplemented, "data format {other} is not supported on CPU"),
+        })
+    }
+
+    /// Axes of batch, height, width and channels.
+    fn axes(self) -> [usize; 4] {
+        match self {
+            Layout::ChannelsLast => [0, 1, 2, 3],
+            Layout::ChannelsFirst => [0, 2, 3, 1],
+        }
+    }
+
+    /// Reads four values that belong to the axes, in the order batch, height, width, channels.
+    pub(crate) fn read<T: Copy>(self, values: [T; 4]) -> [T; 4] {
+        self.axes().map(|axis| values[axis])
+    }
+
+    /// Brings values in the order batch, height, width, channels into this layout.
+    pub(crate) fn write<T: Copy>(self, values: [T; 4]) -> [T; 4] {
+        let mut written = values;
+        for (axis, value) in self.axes().into_iter().zip(values) {
+            written[axis] = value;
+        }
+        written
+    }
+
+    /// The image in channels-last order.
+    pub(crate) fn to_channels_last<T: Element>(self, image: &Tensor) -> Result<Tensor> {
+        match (self, image.shape().dims()) {
+            (Layout::ChannelsFirst, &[batch, channels, height, width]) => {
+                transposed::<T>(image, batch, channels, height * width, &[batch, height, width, channels])
+            }
+            _ => Ok(image.clone()),
+        }
+    }
+
+    /// A channels-last image in this layout.
+    pub(crate) fn restored<T: Element>(self, image: Tensor) -> Result<Tensor> {
+        match (self, image.shape().dims()) {
+            (Layout::ChannelsFirst, &[batch, height, width, channels]) => {
+                transposed::<T>(&image, batch, height * width, channels, &[batch, channels, height, width])
+            }
+            _ => Ok(image),
+        }
+    }
+}
+
+/// Transposes each of `batch` matrices.
+fn transposed<T: Element>(
+    image: &Tensor,
+    batch: usize,
+    rows: usize,
+    cols: usize,
+    dims: &[usize],
+) -> Result<Tensor> {
+    let from = image.as_slice::<T>()?;
+    Tensor::build::<T>(Shape::new(dims)?, |out| {
+        for matrix in 0..batch * usize::from(rows * cols > 0) {
+            let (from, out) =
+                (&from[matrix * rows * cols..], &mut out[matrix * rows * cols..][..rows * cols]);
+            for (col, out) in out.chunks_mut(rows).enumerate() {
+                out.iter_mut().enumerate().for_each(|(row, out)| *out = from[row * cols + col]);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// How the border of the image is treated.
+#[derive(Clone, Copy, Debug)]
+enum Padding {
+    Same,
+    Valid,
+    Explicit { before: usize, after: usize },
+}
+
+/// The window along one axis of the image, before the image's size is known.
+#[derive(Clone, Copy, Debug)]
+struct Slide {
+    stride: usize,
+    dilation: usize,
+    padding: Padding,
+}
+
+/// The window of an op: how it moves over height and width.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    height: Slide,
+    width: Slide,
+    /// The layout of the op's images.
+    pub(crate) layout: Layout,
+}
+
+/// A window along one axis of an image whose size is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axis {
+    /// Size of the image.
+    pub(crate) input: usize,
+    /// How many times the window fits.
+    pub(crate) output: usize,
+    /// Number of taps of the window.
+    pub(crate) kernel: usize,
+    stride: usize,
+    dilation: usize,
+    before: usize,
+}
+
+impl Axis {
+    /// Where tap `tap` of the window at position `at` lies in the image, if it does.
+    #[inline(always)]
+    pub(crate) fn source(&self, at: usize, tap: usize) -> Option<usize> {
+        (at * self.stride + tap * self.dilation)
+            .checked_sub(self.before)
+            .filter(|&source| source < self.input)
+    }
+
+    /// The taps of the window at position `at` that lie in the image, with where they lie.
+    pub(crate) fn taps(self, at: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
+        (0..self.kernel).filter_map(move |tap| self.source(at, tap).map(|source| (tap, source)))
+    }
+
+    /// Whether the window is a single tap that visits every pixel.
+    pub(crate) fn is_identity(&self) -> bool {
+        self.kernel == 1 && self.stride == 1 && self.before == 0 && self.output == self.input
+    }
+}
+
+impl Window {
+    /// Reads strides, dilations (if the op has any) and padding.
+    pub(crate) fn of(node: &NodeSpec<'_>) -> Result<Window> {
+        let layout = Layout::of(node)?;
+        let strides = layout.read(four(node, "strides")?);
+        let dilations = match node.signature()?.attr("dilations") {
+            Some(_) => layout.read(four(node, "dilations")?),
+            None => [1; 4],
+        };
+        for (name, values) in [("strides", strides), ("dilations", dilations)] {
+            ensure!(
+                values[0] == 1 && values[3] == 1,
+                InvalidArgument,
+                "Current implementation does not yet support {name} in the batch and depth dimensions."
+            );
+            ensure!(
+                values.iter().all(|&value| (1..=1 << 31).contains(&value)),
+                InvalidArgument,
+                "{name} must be positive, got {values:?}"
+            );
+        }
+        let paddings = paddings(node, layout)?;
+        let slide = |axis: usize| Slide {
+            stride: strides[axis] as usize,
+            dilation: dilations[axis] as usize,
+            padding: paddings[axis - 1],
+        };
+        Ok(Window { height: slide(1), width: slide(2), layout })
+    }
+
+    /// The window over an image of this height and width, with this many taps along each.
+    pub(crate) fn over(&self, image: [usize; 2], kernel: [usize; 2]) -> Result<[Axis; 2]> {
+        Ok([self.height.over(image[0], kernel[0])?, self.width.over(image[1], kernel[1])?])
+    }
+
+    /// Sizes of the output along height and width, as far as they follow.
+    pub(crate) fn partial(&self, image: [Dim; 2], kernel: [Dim; 2]) -> Result<[Dim; 2]> {
+        let along = |slide: Slide, image: Dim, kernel: Dim| match (image, kernel) {
+            (Some(image), Some(kernel)) => Ok(Some(slide.over(image, kernel)?.output)),
+            _ => Ok::<_, tensorfleet_core::Status>(None),
+        };
+        Ok([along(self.height, image[0], kernel[0])?, along(self.width, image[1], kernel[1])?])
+    }
+}
+
+impl Slide {
+    fn over(self, input: usize, kernel: usize) -> Result<Axis> {
+        ensure!(kernel > 0, InvalidArgument, "the window must not be empty");
+        let Slide { stride, dilation, padding } = self;
+        let reach = (kernel - 1)
+            .checked_mul(dilation)
+            .and_then(|reach| reach.checked_add(1))
+            .filter(|&n| n < 1 << 40);
+        let (Some(reach), true) = (reach, input < 1 << 40) else {
+            bail!(InvalidArgument, "a window of {kernel} taps at distance {dilation} is too large")
+        };
+        let (output, before) = match padding {
+            Padding::Same => {
+                let output = input.div_ceil(stride);
+                let needed = output.saturating_sub(1).saturating_mul(stride).saturating_add(reach);
+                (output, needed.saturating_sub(input) / 2)
+            }
+            Padding::Valid | Padding::Explicit { .. } => {
+                let (before, after) = match padding {
+                    Padding::Explicit { before, after } => (before, after),
+                    _ => (0, 0),
+                };
+                let padded = input.saturating_add(before).saturating_add(after);
+                ensure!(
+                    padded + stride >= reach,
+                    InvalidArgument,
+                    "Computed output size would be negative: {} [input_size: {padded}, effective_filter_size: {reach}, stride: {stride}]",
+                    -((reach - padded - stride) as i64)
+                );
+                ((padded + stride - reach) / stride, before)
+            }
+        };
+        Ok(Axis { input, output, kernel, stride, dilation, before })
+    }
+}
+
+/// A list attribute with four values.
+pub(crate) fn four(node: &NodeSpec<'_>, name: &str) -> Result<[i64; 4]> {
+    let values: Vec<i64> = node.attr(name)?;
+    values.try_into().map_err(|values: Vec<i64>| {
+        tensorfleet_core::Status::invalid_argument(format!(
+            "Sliding window {name} field must specify 4 dimensions, got {}",
+            values.len()
+        ))
+    })
+}
+
+fn paddings(node: &NodeSpec<'_>, layout: Layout) -> Result<[Padding; 2]> {
+    let explicit = match node.signature()?.attr("explicit_paddings") {
+        Some(_) => Vec::<i64>::from_attr(node.raw_attr("explicit_paddings")?)?,
+        None => Vec::new(),
+    };
+    let kind: String = node.attr("padding")?;
+    if kind != "EXPLICIT" {
+        ensure!(
+            explicit.is_empty(),
+            InvalidArgument,
+            "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT"
+        );
+        let padding = if kind == "SAME" { Padding::Same } else { Padding::Valid };
+        return Ok([padding; 2]);
+    }
+    ensure!(
+        explicit.len() == 8,
+        InvalidArgument,
+        "explicit_paddings attribute must contain 8 values, but got: {}",
+        explicit.len()
+    );
+    ensure!(
+        explicit.iter().all(|value| (0..=1 << 31).contains(value)),
+        InvalidArgument,
+        "All elements of explicit_paddings must be nonnegative"
+    );
+    let pairs: [[i64; 2]; 4] = std::array::from_fn(|axis| [explicit[2 * axis], explicit[2 * axis + 1]]);
+    let [batch, height, width, channels] = layout.read(pairs);
+    ensure!(
+        batch == [0, 0] && channels == [0, 0],
+        InvalidArgument,
+        "Nonzero explicit padding in the batch or depth dimensions is not supported"
+    );
+    Ok([height, width]
+        .map(|[before, after]| Padding::Explicit { before: before as usize, after: after as usize }))
+}
+
+/// The dimensions of an image or filter, which has rank 4.
+pub(crate) fn rank_4(shape: &[usize], what: &str) -> Result<[usize; 4]> {
+    match *shape {
+        [a, b, c, d] => Ok([a, b, c, d]),
+        _ => bail!(InvalidArgument, "{what} must be 4-dimensional, got shape {shape:?}"),
+    }
+}
+
+/// The dimensions of an image or filter for a shape rule.
+pub(crate) fn partial_4(shape: &PartialShape) -> [Dim; 4] {
+    std::array::from_fn(|axis| shape.dim(axis))
+}
+
+/// A shape that an int32 vector describes; it must have rank 4.
+pub(crate) fn shape_in(tensor: &Tensor, what: &str) -> Result<Shape> {
+    ensure!(
+        tensor.shape().rank() == 1,
+        InvalidArgument,
+        "{what} must be a vector, got shape {}",
+        tensor.shape()
+    );
+    let shape = Shape::from_signed(&crate::shape_context::integers_of(tensor)?)?;
+    rank_4(&shape, what)?;
+    Ok(shape)
+}
