@@ -1,3 +1,5 @@
+//! Checkpoint ops: what is saved is restored, and damage is reported.
+
 use tensorfleet_core::{Code, DType, Tensor};
 
 use crate::testing::TestOp;

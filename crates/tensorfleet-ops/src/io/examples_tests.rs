@@ -1,3 +1,5 @@
+//! Parsing of examples: features, defaults and malformed input.
+
 use tensorfleet_core::{Code, DType, PartialShape, Tensor};
 use tensorfleet_proto::tensorflow::{BytesList, Features, FloatList, Int64List};
 

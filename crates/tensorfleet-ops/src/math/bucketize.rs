@@ -1,5 +1,6 @@
 //! `Bucketize`: which of some intervals an element lies in.
 
+use num_traits::AsPrimitive;
 use tensorfleet_core::{Result, Tensor, ensure};
 
 use crate::kernel::KernelBox;
@@ -24,8 +25,9 @@ fn bucketize(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let output = Tensor::build::<i32>(input.shape().clone(), |out| {
             parallel::chunks_mut(out, 1, 1000, |start, out| {
                 for (out, &element) in out.iter_mut().zip(&elements[start..]) {
-                    let element = element as f64;
-                    *out = boundaries.partition_point(|&boundary| !(element < boundary as f64)) as i32;
+                    let is_below = |&boundary: &f32| f64::from(boundary) <= AsPrimitive::<f64>::as_(element);
+                    let is_nan = AsPrimitive::<f64>::as_(element).is_nan();
+                    *out = if is_nan { boundaries.len() } else { boundaries.partition_point(is_below) } as i32;
                 }
             });
             Ok(())

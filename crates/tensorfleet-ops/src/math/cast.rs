@@ -65,20 +65,20 @@ macro_rules! cast_floats {
             #[inline(always)]
             fn cast(self) -> i32 {
                 // The instruction answers the smallest integer for everything out of range.
-                if self >= -2147483648.0 && self < 2147483648.0 { self as i32 } else { i32::MIN }
+                if (-2147483648.0..2147483648.0).contains(&self) { self as i32 } else { i32::MIN }
             }
         }
         impl CastTo<i64> for $float {
             #[inline(always)]
             fn cast(self) -> i64 {
-                let is_in_range = self >= -9223372036854775808.0 && self < 9223372036854775808.0;
+                let is_in_range = (-9223372036854775808.0..9223372036854775808.0).contains(&self);
                 if is_in_range { self as i64 } else { i64::MIN }
             }
         }
         impl CastTo<u64> for $float {
             #[inline(always)]
             fn cast(self) -> u64 {
-                let is_high = self >= 9223372036854775808.0 && self < 18446744073709551616.0;
+                let is_high = (9223372036854775808.0..18446744073709551616.0).contains(&self);
                 let low: i64 = self.cast();
                 if is_high { self as u64 } else { low as u64 }
             }

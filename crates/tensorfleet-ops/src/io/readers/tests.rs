@@ -1,3 +1,5 @@
+//! Readers: records from queued files, in order, and what happens at the ends.
+
 use std::sync::mpsc::{Receiver, channel};
 
 use tensorfleet_core::{Code, DType, PartialShape, Tensor};
