@@ -10,7 +10,6 @@ mod arg_reduce;
 mod binary;
 pub(crate) mod broadcast;
 mod broadcast_ops;
-mod bucketize;
 mod cast;
 mod compare;
 mod complex;
@@ -40,5 +39,4 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     arg_reduce::OPS,
     scan::OPS,
     segment::OPS,
-    bucketize::OPS,
 ];
