@@ -1,5 +1,8 @@
 //! Mistakes are reported while the graph is built, in TensorFlow's words, and spoil nothing else.
 
+// A helper that fails is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use tensorfleet::{Code, DType, Graph, Output, PartialShape, Result, Session};
 
 fn message(result: Result<Output>) -> String {

@@ -1,6 +1,9 @@
 //! Nodes have the names, ops, inputs and devices that TensorFlow 2.21's Python front end gives the same program (in
 //! `tf.compat.v1` style); the listings were made with it.
 
+// A helper that fails is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use tensorfleet::{DType, DeviceName, DeviceScope, Graph, Result, Status};
 
 /// `name | op | inputs | device` of every node, control inputs in alphabetical order as TensorFlow lists them.

@@ -1,5 +1,8 @@
 //! Whatever order the session runs nodes in, the result is the sequential one.
 
+// A helper that fails is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use tensorfleet::{Graph, Output, Session};
 

@@ -1,5 +1,8 @@
 //! What sessions do: feeds, fetches, growth, threads, errors, closing.
 
+// A helper that fails is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use std::time::Duration;
 
 use tensorfleet::{Code, DType, Graph, Output, Result, Session, SessionOptions, Task, Tensor};
