@@ -135,7 +135,7 @@ fn many_threads_run_and_build_at_once() -> Result<()> {
                     session.feed(x, 1).run(add).unwrap();
                 }
                 let name = format!("thread{thread}");
-                let own = g.name_scope(&name, || g.device(&format!("/cpu:0"), || x * thread));
+                let own = g.name_scope(&name, || g.device("/cpu:0", || x * thread));
                 assert!(own.name().starts_with(&name), "{}", own.name());
                 assert_eq!(session.feed(x, 3).run(&own).unwrap().to_scalar::<i32>().unwrap(), 3 * thread);
             });
