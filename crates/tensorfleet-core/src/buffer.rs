@@ -31,7 +31,9 @@ enum Storage {
     Foreign(Bytes),
 }
 
-#[repr(align(64))]
+/// Aligned for every element type, but no more: wider alignment would make the allocator take its slow path, which
+/// costs more than a scalar op.
+#[repr(align(16))]
 struct InlineBytes([u8; INLINE_BYTES]);
 
 // SAFETY: `start` points into `storage`, which is Send and Sync; writes need unique ownership of `storage`.

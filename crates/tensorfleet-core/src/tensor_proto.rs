@@ -189,6 +189,7 @@ fn encode_list(items: &[Bytes]) -> Bytes {
 mod tests {
     use super::*;
     use crate::Code;
+    use proptest::prelude::*;
     use tensorfleet_proto::tensorflow::TensorShapeProto;
     use tensorfleet_proto::tensorflow::tensor_shape_proto::Dim;
 
@@ -247,5 +248,39 @@ mod tests {
         assert_eq!(proto.tensor_content.as_ptr(), tensor.as_bytes().unwrap().as_ptr());
         let back = Tensor::from_proto(&proto).unwrap();
         assert_eq!(back.as_bytes().unwrap().as_ptr(), tensor.as_bytes().unwrap().as_ptr());
+    }
+
+    proptest! {
+        /// Whatever the dtype and the shape, a value survives both encodings.
+        #[test]
+        fn values_survive_the_wire(
+            which in 0..DType::ALL.len(),
+            dims in proptest::collection::vec(0usize..4, 0..4),
+            seed in proptest::collection::vec(any::<u8>(), 64 * 16),
+        ) {
+            let dtype = DType::ALL[which];
+            let shape = Shape::new(&dims).unwrap();
+            let count = shape.num_elements();
+            let tensor = match (dtype, dtype.size()) {
+                (DType::String, _) => {
+                    let text = |i: usize| Bytes::copy_from_slice(&seed[i..i + usize::from(seed[i] % 9)]);
+                    Tensor::from_strings((0..count).map(text).collect(), &dims).unwrap()
+                }
+                (DType::Resource, _) => {
+                    let handle = |i: usize| ResourceHandle::new("/device:CPU:0", "c", &format!("r{i}"), "kind");
+                    Tensor::from_resources((0..count).map(handle).collect(), &dims).unwrap()
+                }
+                (_, Some(size)) => {
+                    let content = Bytes::copy_from_slice(&seed[..count * size]);
+                    Tensor::from_buffer(dtype, shape, Buffer::from_foreign(content)).unwrap()
+                }
+                _ => return Ok(()),
+            };
+            for proto in [tensor.to_proto(), tensor.to_content_proto()] {
+                let bytes = Bytes::from(proto.encode_to_vec());
+                let decoded = TensorProto::decode(bytes).unwrap();
+                prop_assert_eq!(&Tensor::from_proto(&decoded).unwrap(), &tensor);
+            }
+        }
     }
 }
