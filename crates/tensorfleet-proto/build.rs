@@ -26,7 +26,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Peers unpack an `Any` only if its type URL has this prefix.
         .enable_type_names()
         .type_name_domain(["."], "type.googleapis.com");
-    generate_services(&mut config);
     config.compile_fds(descriptors)?;
     Ok(())
 }
@@ -43,13 +42,3 @@ fn proto_files(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     files.sort();
     Ok(files)
 }
-
-#[cfg(feature = "grpc")]
-fn generate_services(config: &mut prost_build::Config) {
-    // Without transport the stubs accept any channel and do not pull in one of their own.
-    let services = tonic_prost_build::configure().build_transport(false);
-    config.service_generator(services.service_generator());
-}
-
-#[cfg(not(feature = "grpc"))]
-fn generate_services(_config: &mut prost_build::Config) {}

@@ -1,12 +1,12 @@
-//! The wire contract: generated TensorFlow-compatible messages and gRPC stubs, nothing else.
+//! The wire contract: generated TensorFlow-compatible messages, nothing else.
 //!
 //! The source is `proto/` at the root of the repository; the build script turns it into the modules
 //! below. Every `bytes` field is a [`bytes::Bytes`] and every map a [`BTreeMap`], so a message always
 //! encodes to the same bytes. Fields unknown to the `.proto` files are dropped on decoding, which is
 //! why those files also declare what only 2.x clients send.
 //!
-//! With the feature `grpc` the module [`tensorflow`] also holds `master_service_client`,
-//! `master_service_server`, `worker_service_client` and `worker_service_server`.
+//! The services in the `.proto` files are documentation: `tensorfleet-rpc` speaks gRPC with these messages and no
+//! generated stubs, because almost every call carries tensors that must not be copied.
 //!
 //! [`BTreeMap`]: std::collections::BTreeMap
 

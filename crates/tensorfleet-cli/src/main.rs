@@ -1,0 +1,3 @@
+//! The `tensorfleet` command.
+
+fn main() {}

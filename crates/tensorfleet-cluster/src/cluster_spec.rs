@@ -1,0 +1,1 @@
+//! [`ClusterSpec`]: which tasks a cluster has, and where they listen.

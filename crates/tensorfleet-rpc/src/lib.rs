@@ -1,0 +1,1 @@
+//! gRPC as TensorFlow speaks it: a server and channels that move tensors without copying them.
