@@ -23,7 +23,7 @@ pub struct NodeTypes {
 }
 
 /// A graph and the types of all its edges.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct CheckedGraph {
     graph: Graph,
     types: Vec<NodeTypes>,
@@ -43,6 +43,11 @@ impl CheckedGraph {
     /// The op of a node and the types of its edges.
     pub fn types(&self, node: NodeId) -> &NodeTypes {
         &self.types[node.index()]
+    }
+
+    /// Whether the node at `index` has state, which stays on the device where it is.
+    pub fn is_stateful(&self, index: usize) -> bool {
+        self.types.get(index).is_some_and(|types| types.op.stateful)
     }
 
     /// The type of an output, if the node has it.

@@ -15,12 +15,13 @@ use rustc_hash::{FxHashMap, FxHasher};
 use tensorfleet_core::{Code, DType, GraphLimits, Result, Status, Tensor, ensure};
 use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::kernel::{KernelBox, StepContext};
+use tensorfleet_ops::kernel::StepContext;
 use tensorfleet_ops::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef};
 
 use crate::checked_graph::CheckedGraph;
-use crate::executor::{Executable, KernelSource, Step};
+use crate::executor::{Executable, Step};
+use crate::kernels::Kernels;
 use crate::plan::{self, Device, PlaceOptions, Signature};
 use crate::rendezvous::LocalRendezvous;
 use crate::task::Task;
@@ -98,7 +99,7 @@ impl DirectSession {
                 options,
                 graph: RwLock::default(),
                 plans: RwLock::default(),
-                kernels: Kernels::default(),
+                kernels: Kernels::for_one_graph(),
                 running: Mutex::default(),
                 all_ended: Condvar::new(),
             }),
@@ -300,27 +301,6 @@ impl Drop for Registration<'_> {
         if running.is_closed && running.steps.is_empty() {
             self.inner.all_ended.notify_all();
         }
-    }
-}
-
-/// Kernels by node name.
-#[derive(Default)]
-struct Kernels(Mutex<FxHashMap<Arc<str>, Arc<KernelBox>>>);
-
-impl Kernels {
-    fn clear(&self) {
-        let kernels = std::mem::take(&mut *self.0.lock());
-        drop(kernels);
-    }
-}
-
-impl KernelSource for Kernels {
-    fn kernel(&self, node: &NodeSpec<'_>) -> Result<Arc<KernelBox>> {
-        if let Some(kernel) = self.0.lock().get(&*node.node().name) {
-            return Ok(kernel.clone());
-        }
-        let kernel = Arc::new(node.kernel()?);
-        Ok(self.0.lock().entry(node.node().name.clone()).or_insert(kernel).clone())
     }
 }
 
