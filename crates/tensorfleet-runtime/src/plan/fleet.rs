@@ -59,8 +59,19 @@ impl Fleet {
         simplify: bool,
     ) -> Result<StepPlan> {
         let placement = self.place(checked);
+        self.plan_placed(checked, &placement, signature, simplify)
+    }
+
+    /// Plans a step of the graph as `placement` has it.
+    pub(crate) fn plan_placed(
+        &mut self,
+        checked: &CheckedGraph,
+        placement: &[DeviceIndex],
+        signature: &Signature,
+        simplify: bool,
+    ) -> Result<StepPlan> {
         let options = PlanOptions { simplify };
-        plan_step(checked, &placement, &self.devices, signature, &mut self.counter, &options)
+        plan_step(checked, placement, &self.devices, signature, &mut self.counter, &options)
     }
 
     /// Plans and runs a step; dead fetches are `None`.

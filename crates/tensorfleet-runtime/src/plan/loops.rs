@@ -97,8 +97,8 @@ fn move_control_flow(step: &mut StepGraph) {
         matches!(node.op.flow, Flow::Enter | Flow::NextIteration)
             && !node.outputs.iter().any(|output| output.is_ref)
     };
-    for index in 0..step.nodes.len() {
-        let Some(consumer) = consumers[index] else { continue };
+    for (index, consumer) in consumers.into_iter().enumerate() {
+        let Some(consumer) = consumer else { continue };
         if is_moved_forward(step, NodeId::from_index(index)) {
             step.nodes[index].device = step.get(consumer).device;
         }

@@ -9,6 +9,8 @@ mod device;
 #[cfg(test)]
 mod fleet;
 mod loops;
+#[cfg(test)]
+mod loops_tests;
 mod names;
 mod partition;
 #[cfg(test)]
@@ -17,6 +19,8 @@ mod place;
 #[cfg(test)]
 mod place_tests;
 mod prune;
+#[cfg(test)]
+mod random_graph_tests;
 mod required_tasks;
 mod simplify;
 mod step_graph;
