@@ -64,7 +64,7 @@ impl Peers {
         if let Some(server) = local(address) {
             return Ok(Peer::Local(server.worker().clone()));
         }
-        Ok(Peer::Remote(RemoteWorker::new(self.channel(address))))
+        self.channel(address).map(RemoteWorker::new).map(Peer::Remote)
     }
 
     /// The task a device belongs to. What follows the task's name (the rest of a rendezvous key) does not matter.
@@ -75,12 +75,12 @@ impl Peers {
         self.peer(&task)
     }
 
-    fn channel(&self, address: &str) -> Channel {
+    fn channel(&self, address: &str) -> Result<Channel> {
         if let Some(channel) = self.channels.read().get(address) {
-            return channel.clone();
+            return Ok(channel.clone());
         }
-        let new = || Channel::new(address, ChannelOptions::default());
-        self.channels.write().entry(address.to_string()).or_insert_with(new).clone()
+        let new = Channel::new(address, ChannelOptions::default())?;
+        Ok(self.channels.write().entry(address.to_string()).or_insert(new).clone())
     }
 
     /// Bytes sent to and received from other processes.

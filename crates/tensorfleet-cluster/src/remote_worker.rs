@@ -39,11 +39,6 @@ impl RemoteWorker {
         RemoteWorker { channel }
     }
 
-    /// Why the last attempt to connect failed, in a few words.
-    pub(crate) fn last_error(&self) -> Option<String> {
-        self.channel.last_error().map(|status| status.text().to_string())
-    }
-
     async fn call<M: Message + Default>(
         &self,
         method: &'static str,
@@ -61,7 +56,7 @@ impl RemoteWorker {
     pub(crate) async fn get_status(
         &self,
         deadline: Instant,
-        metadata: &[(&'static str, String)],
+        metadata: &[(&str, &str)],
     ) -> Result<(GetStatusResponse, HeaderMap)> {
         let options = CallOptions { deadline: Some(deadline), metadata, ..CallOptions::default() };
         let request = Parts::from_message(&GetStatusRequest {});
@@ -165,6 +160,10 @@ impl RemoteWorker {
         let options = CallOptions { align: RECV_TENSOR_PAYLOAD, ..CallOptions::default() };
         let message = Parts::from_message(&request);
         let response = self.channel.call("/tensorflow.WorkerService/RecvTensor", message, options).await?;
-        recv_tensor::parse(response.message)
+        let received = recv_tensor::parse(response.message)?;
+        if received.require_ack {
+            self.acknowledge(request.request_id);
+        }
+        Ok(received.value)
     }
 }

@@ -105,13 +105,13 @@ async fn ask(asker: &Asker<'_>, task: &TaskId) -> Result<Contacted> {
         Peer::Remote(remote) => remote,
     };
     let spec = asker.peers.spec();
-    let metadata =
-        [(TASK_HEADER, asker.task.full_name()), (CLUSTER_HEADER, format!("{:016x}", spec.fingerprint()))];
+    let (own, ours) = (asker.task.full_name(), format!("{:016x}", spec.fingerprint()));
+    let metadata = [(TASK_HEADER, own.as_str()), (CLUSTER_HEADER, ours.as_str())];
     let (status, headers) = remote.get_status(Instant::now() + ATTEMPT, &metadata).await?;
     let address = spec.address(&task.job, task.index)?;
     let devices = check_names(asker, task, status.device_attributes, address)?;
     let theirs = headers.get(CLUSTER_HEADER).and_then(|value| value.to_str().ok());
-    let is_other = theirs.is_some_and(|theirs| theirs != format!("{:016x}", spec.fingerprint()));
+    let is_other = theirs.is_some_and(|theirs| theirs != ours);
     if is_other && !asker.renames {
         let answer = remote.ask(STATUS_METHOD, ATTEMPT).await?;
         if let Ok(status) = serde_json::from_slice::<TaskStatus>(answer.as_bytes())
