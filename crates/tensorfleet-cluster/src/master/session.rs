@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHasher};
-use tensorfleet_core::{DType, DeviceName, GraphLimits, Result, Status, ensure};
+use tensorfleet_core::{DType, DeviceName, GraphLimits, NodeId, Result, Status, ensure};
 use tensorfleet_proto::tensorflow::{CreateWorkerSessionRequest, DeviceAttributes, GraphDef, ServerDef};
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
@@ -175,10 +175,12 @@ impl MasterSession {
             local_task: self.own.full_name().parse()?,
         };
         let state = blocking(move || {
-            let nodes = state.checked.graph().nodes();
             // Stateful nodes keep the device they have: their state is there.
-            let fixed: Vec<Option<DeviceIndex>> = (0..nodes.len())
-                .map(|index| state.placement.get(index).copied().filter(|_| state.checked.is_stateful(index)))
+            let placed = state.placement.iter().enumerate();
+            let fixed: Vec<Option<DeviceIndex>> = placed
+                .map(|(index, &device)| state.checked.is_stateful(NodeId::from_index(index)).then_some(device))
+                .chain(std::iter::repeat(None))
+                .take(state.checked.graph().len())
                 .collect();
             state.placement = plan::place(&state.checked, &state.devices, &fixed, &options)?;
             Ok(state)
