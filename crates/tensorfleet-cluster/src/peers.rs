@@ -87,7 +87,9 @@ impl Peers {
     pub(crate) fn traffic(&self) -> (u64, u64) {
         let channels = self.channels.read();
         let stats = channels.values().map(|channel| channel.stats());
-        stats.fold((0, 0), |(sent, received), stats| (sent + stats.bytes_sent, received + stats.bytes_received))
+        stats.fold((0, 0), |(sent, received), stats| {
+            (sent + stats.bytes_sent, received + stats.bytes_received)
+        })
     }
 }
 
@@ -115,9 +117,12 @@ mod tests {
 
     #[test]
     fn the_task_is_found_at_the_start_of_a_key() {
-        let key = "/job:ps/replica:0/task:12/device:CPU:0;00ff;/job:worker/replica:0/task:0/device:CPU:0;x;0:0";
+        let key =
+            "/job:ps/replica:0/task:12/device:CPU:0;00ff;/job:worker/replica:0/task:0/device:CPU:0;x;0:0";
         assert_eq!(task_of(key), Some(TaskId::new("ps", 12)));
-        for bad in ["", "/job:ps/task:1/device:CPU:0", "/job:ps/replica:0/task:x/cpu:0", "job:ps/replica:0/task:1"] {
+        for bad in
+            ["", "/job:ps/task:1/device:CPU:0", "/job:ps/replica:0/task:x/cpu:0", "job:ps/replica:0/task:1"]
+        {
             assert_eq!(task_of(bad), None, "{bad}");
         }
     }

@@ -6,9 +6,10 @@ use tensorfleet_core::{Result, Status, Tensor};
 use tensorfleet_ops::rendezvous::Transfer;
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::{
-    CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CreateWorkerSessionRequest, DeleteWorkerSessionRequest,
-    DeregisterGraphRequest, ExecutorOpts, GetStatusRequest, GetStatusResponse, GraphDef, MarkRecvFinishedRequest, RecvTensorRequest,
-    RegisterGraphRequest, RegisterGraphResponse, RunGraphRequest, RunGraphResponse,
+    CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CreateWorkerSessionRequest,
+    DeleteWorkerSessionRequest, DeregisterGraphRequest, ExecutorOpts, GetStatusRequest, GetStatusResponse,
+    GraphDef, MarkRecvFinishedRequest, RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse,
+    RunGraphRequest, RunGraphResponse,
 };
 use tensorfleet_rpc::{CallOptions, Channel, HeaderMap, Incoming, Parts, recv_tensor, tensors};
 

@@ -155,7 +155,8 @@ async fn run_part(
             let _ = sender.send(result);
         });
         entry.rendezvous.receive_withdrawably(key.clone(), answer);
-        let value = receiver.await.unwrap_or_else(|_| Err(Status::aborted("the step was given up").derived()))?;
+        let value =
+            receiver.await.unwrap_or_else(|_| Err(Status::aborted("the step was given up").derived()))?;
         received.push(live(key, value)?);
     }
     if let (Part::Last, Some(mut outcome)) = (request.part, running.and_then(|running| running.outcome)) {
@@ -240,7 +241,8 @@ struct CancelOnDrop<'a> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(cancellation) = self.cancellation.take() {
-            let reason = Status::cancelled("the step was cancelled by its master, or its connection broke").derived();
+            let reason =
+                Status::cancelled("the step was cancelled by its master, or its connection broke").derived();
             cancellation.cancel(reason.clone());
             self.entry.end(Some(&reason));
         }

@@ -27,11 +27,7 @@ pub struct Signature {
 pub fn prune(checked: &CheckedGraph, signature: &Signature) -> Result<Graph> {
     let Demand { feeds, fetches, needed } = Demand::of(checked, signature)?;
     let new_ids = vec![None; checked.graph().len()];
-    Rewrite { checked, feeds: &feeds, new_ids, pruned: Graph::new() }.run(
-        &needed,
-        &signature.feeds,
-        &fetches,
-    )
+    Rewrite { checked, feeds: &feeds, new_ids, pruned: Graph::new() }.run(&needed, &signature.feeds, &fetches)
 }
 
 /// A signature, resolved: what it names and what that takes.
