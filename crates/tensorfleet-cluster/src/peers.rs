@@ -33,14 +33,21 @@ pub(crate) enum Peer {
 /// The servers of this process by the address their cluster knows them by.
 static LOCAL: LazyLock<RwLock<FxHashMap<String, Weak<ServerCore>>>> = LazyLock::new(RwLock::default);
 
-/// Makes a server known inside the process, as long as it lives.
-pub(crate) fn announce(address: &str, server: &Arc<ServerCore>) {
-    LOCAL.write().insert(address.to_string(), Arc::downgrade(server));
+/// Makes a server known inside the process.
+pub(crate) fn announce(server: &Arc<ServerCore>) {
+    let mut local = LOCAL.write();
+    for address in server.local_addresses() {
+        local.insert(address, Arc::downgrade(server));
+    }
 }
 
 /// Withdraws a server.
-pub(crate) fn withdraw(address: &str) {
-    LOCAL.write().remove(address);
+pub(crate) fn withdraw(server: &ServerCore) {
+    let mut local = LOCAL.write();
+    for address in server.local_addresses() {
+        // Another server may have taken the address since.
+        local.retain(|other, known| *other != address || !std::ptr::eq(known.as_ptr(), server));
+    }
 }
 
 /// The server of this process at an address.

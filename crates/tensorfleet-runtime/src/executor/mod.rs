@@ -17,5 +17,5 @@ mod step;
 mod trace;
 
 pub use executable::{Executable, KernelSource};
-pub use step::{Caller, OnStepDone, Step};
+pub use step::{Caller, OnStepDone, Step, lend_thread};
 pub use trace::Trace;
