@@ -3,6 +3,18 @@
 pub mod address;
 mod cluster_spec;
 mod cluster_text;
+mod io;
+mod master;
+mod peers;
+mod random;
+mod recent_requests;
+mod remote_worker;
+mod server;
+mod service;
+pub mod status;
+mod wire_status;
+mod worker;
 
 pub use cluster_spec::{ClusterSpec, TaskId};
 pub use cluster_text::TfConfig;
+pub use server::{Server, ServerOptions};

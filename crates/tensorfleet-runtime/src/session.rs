@@ -7,7 +7,7 @@
 //! private queue) is one per node, not one per plan.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -15,13 +15,14 @@ use rustc_hash::{FxHashMap, FxHasher};
 use tensorfleet_core::{Code, DType, GraphLimits, Result, Status, Tensor, ensure};
 use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::kernel::{KernelBox, StepContext};
+use tensorfleet_ops::kernel::StepContext;
 use tensorfleet_ops::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef};
 
 use crate::checked_graph::CheckedGraph;
-use crate::executor::{Executable, KernelSource, Step};
-use crate::plan::{self, Signature};
+use crate::executor::{Executable, Step};
+use crate::kernels::Kernels;
+use crate::plan::{self, Device, PlaceOptions, Signature};
 use crate::rendezvous::LocalRendezvous;
 use crate::task::Task;
 use crate::timer;
@@ -65,8 +66,8 @@ struct Inner {
 #[derive(Default)]
 struct SessionGraph {
     checked: CheckedGraph,
-    /// Why the graph cannot be placed. Reported by every run, as TensorFlow does.
-    placement: Option<Status>,
+    /// Whether the graph can be placed, once somebody has asked. Reported by every run, as TensorFlow does.
+    placement: OnceLock<Result<()>>,
 }
 
 /// A signature, planned.
@@ -98,7 +99,7 @@ impl DirectSession {
                 options,
                 graph: RwLock::default(),
                 plans: RwLock::default(),
-                kernels: Kernels::default(),
+                kernels: Kernels::for_one_graph(),
                 running: Mutex::default(),
                 all_ended: Condvar::new(),
             }),
@@ -109,12 +110,8 @@ impl DirectSession {
     pub fn extend(&self, def: GraphDef) -> Result<()> {
         self.inner.check_open()?;
         let mut graph = self.inner.graph.write();
-        let first = graph.checked.graph().len();
         graph.checked.extend(def, &self.inner.options.graph_limits)?;
-        if graph.placement.is_none() {
-            let (device, soft) = (self.inner.task.device(), self.inner.options.allow_soft_placement);
-            graph.placement = plan::check_local_placement(graph.checked.graph(), first, device, soft).err();
-        }
+        graph.placement = OnceLock::new();
         Ok(())
     }
 
@@ -206,15 +203,22 @@ impl Inner {
 
     fn make_plan(&self, signature: Signature) -> Result<Plan> {
         let graph = self.graph.read();
-        if let Some(status) = &graph.placement {
-            return Err(status.clone());
-        }
+        graph.placement.get_or_init(|| self.check_placement(&graph.checked)).clone()?;
         let pruned = plan::prune(&graph.checked, &signature)?;
         let executable = Arc::new(Executable::compile(&pruned, &self.kernels)?);
         // The arguments stand first in a pruned graph, in order.
         let args = &pruned.nodes()[..signature.feeds.len()];
         let feed_dtypes = args.iter().map(|node| NodeSpec::resolve(node)?.dtype()).collect::<Result<_>>()?;
         Ok(Plan { signature, executable, feed_dtypes })
+    }
+
+    fn check_placement(&self, checked: &CheckedGraph) -> Result<()> {
+        let device = Device::new(self.task.device().clone(), self.task.incarnation());
+        let options = PlaceOptions {
+            allow_soft_placement: self.options.allow_soft_placement,
+            local_task: device.name.task_name(),
+        };
+        plan::place(checked, &[device], &[], &options).map(drop)
     }
 
     fn run(&self, plan: &Plan, arguments: Vec<Tensor>, options: &RunOptions) -> Result<Vec<Tensor>> {
@@ -297,27 +301,6 @@ impl Drop for Registration<'_> {
         if running.is_closed && running.steps.is_empty() {
             self.inner.all_ended.notify_all();
         }
-    }
-}
-
-/// Kernels by node name.
-#[derive(Default)]
-struct Kernels(Mutex<FxHashMap<Arc<str>, Arc<KernelBox>>>);
-
-impl Kernels {
-    fn clear(&self) {
-        let kernels = std::mem::take(&mut *self.0.lock());
-        drop(kernels);
-    }
-}
-
-impl KernelSource for Kernels {
-    fn kernel(&self, node: &NodeSpec<'_>) -> Result<Arc<KernelBox>> {
-        if let Some(kernel) = self.0.lock().get(&*node.node().name) {
-            return Ok(kernel.clone());
-        }
-        let kernel = Arc::new(node.kernel()?);
-        Ok(self.0.lock().entry(node.node().name.clone()).or_insert(kernel).clone())
     }
 }
 
