@@ -155,7 +155,8 @@ impl Graph {
     ///     _ => node.device.to_string(),
     /// };
     /// let x = g.device("/job:worker", || g.device_fn(by_op, || g.constant([[1.0f32]]).matmul([[2.0f32]])));
-    /// assert_eq!(x.device(), "/job:worker/device:GPU:0");
+    /// assert_eq!(x?.device(), "/job:worker/device:GPU:0");
+    /// # Ok::<(), tensorfleet::Status>(())
     /// ```
     pub fn device_fn<R>(
         &self,
