@@ -45,6 +45,11 @@ impl CheckedGraph {
         &self.types[node.index()]
     }
 
+    /// Whether the node at `index` has state, which stays on the device where it is.
+    pub fn is_stateful(&self, index: usize) -> bool {
+        self.types.get(index).is_some_and(|types| types.op.stateful)
+    }
+
     /// The type of an output, if the node has it.
     pub fn output_type(&self, endpoint: Endpoint) -> Option<EdgeType> {
         self.types.get(endpoint.node.index())?.outputs.get(endpoint.slot as usize).copied()
