@@ -8,57 +8,19 @@ import checks
 from checks import check, check_for, expect
 from cluster import no_rewrites
 from compat import tf
+from wire_values import SHAPES, dtypes, equal, numbers
 
 PS = "/job:ps/task:0"
 WORKER = "/job:worker/task:0"
 OTHER_WORKER = "/job:worker/task:1"
 
-_SHAPES = [(), (0,), (2, 0, 3), (1,), (3,), (2, 3, 4), (1000,)]
-
-
-def _numbers(dtype, shape):
-    """Values that show a lost sign, a swapped byte or a truncation."""
-    size = int(np.prod(shape))
-    random = np.random.RandomState(size)
-    numpy_type = np.dtype(dtype.as_numpy_dtype)
-    if dtype == tf.string:
-        words = [random.bytes(random.randint(0, 40)) for _ in range(size)]
-        return np.array(words + [b""], dtype=object)[:size].reshape(shape)
-    if dtype == tf.bool:
-        return random.rand(*shape) > 0.5 if shape else np.bool_(True)
-    if dtype.is_complex:
-        values = random.randn(size) * 1e3 + 1j * random.randn(size)
-        return values.astype(numpy_type).reshape(shape)
-    if dtype.is_integer:
-        info = np.iinfo(numpy_type)
-        values = [info.min, info.max] + [int(value) for value in random.randint(0, 100, size)]
-        return np.array(values[:size], dtype=numpy_type).reshape(shape)
-    values = np.array([0.0, -0.0, np.inf, -np.inf] + list(random.randn(size) * 100))[:size]
-    return values.astype(numpy_type).reshape(shape)
-
-
-def _dtypes():
-    names = (
-        "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 half bfloat16 float32 float64 complex64 complex128 string"
-    )
-    return {name: tf.as_dtype(name) for name in names.split()}
-
-
-def _equal(a, b):
-    a, b = np.asarray(a), np.asarray(b)
-    if a.dtype != object:
-        # Bit by bit: -0.0 is not 0.0.
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    return a.shape == b.shape and all(x == y for x, y in zip(a.ravel(), b.ravel()))
-
-
-@check_for(**_dtypes())
+@check_for(**dtypes())
 def dtype_travels(cluster, case):
     """From the client to a worker, a ps, another worker and back; as a feed, and as a constant in the graph."""
     with tf.Graph().as_default(), tf.Session(cluster.worker_target(), config=no_rewrites()) as session:
         travels = []
-        for shape in _SHAPES:
-            value = _numbers(case, shape)
+        for shape in SHAPES:
+            value = numbers(case, shape)
             with tf.device(WORKER):
                 fed = tf.placeholder(case, shape)
                 constant = tf.constant(value, case, shape)
@@ -70,15 +32,15 @@ def dtype_travels(cluster, case):
         feeds = {fed: value for fed, value, _ in travels}
         results = session.run([result for _, _, result in travels], feeds)
         for (_, value, _), result in zip(travels, results):
-            expect(_equal(value, result), "sent %r, got %r", value, result)
+            expect(equal(value, result), "sent %r, got %r", value, result)
 
 
-@check_for(**{name: dtype for name, dtype in _dtypes().items() if name in ("float32", "int64", "string", "bool")})
+@check_for(**{name: dtype for name, dtype in dtypes().items() if name in ("float32", "int64", "string", "bool")})
 def dtype_stays_in_variables(cluster, case):
     with tf.Graph().as_default(), tf.Session(cluster.worker_target()) as session:
         for use_resource in (False, True):
-            for index, shape in enumerate(_SHAPES):
-                value = _numbers(case, shape)
+            for index, shape in enumerate(SHAPES):
+                value = numbers(case, shape)
                 with tf.device(PS):
                     name = "stays_%s_%s_%d" % (case.name, use_resource, index)
                     initial = tf.placeholder_with_default(value, shape)
@@ -87,7 +49,7 @@ def dtype_stays_in_variables(cluster, case):
                     read = tf.identity(variable)
                 session.run(variable.initializer)
                 result = session.run(read)
-                expect(_equal(value, result), "stored %r, read %r", value, result)
+                expect(equal(value, result), "stored %r, read %r", value, result)
 
 
 @check
