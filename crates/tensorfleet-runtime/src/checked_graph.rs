@@ -55,11 +55,6 @@ impl CheckedGraph {
         self.types.get(endpoint.node.index())?.outputs.get(endpoint.slot as usize).copied()
     }
 
-    /// Whether a node has effects or depends on state.
-    pub fn is_stateful(&self, node: NodeId) -> bool {
-        tensorfleet_ops::catalogue::find(&self.graph.node(node).op).is_some_and(|entry| entry.op.stateful)
-    }
-
     /// Adds nodes. On an error the graph is unchanged.
     pub fn extend(&mut self, def: GraphDef, limits: &GraphLimits) -> Result<()> {
         let types = &self.types;
