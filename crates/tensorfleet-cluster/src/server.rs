@@ -287,7 +287,9 @@ async fn run(core: Arc<ServerCore>, listener: Listener) {
         peers::withdraw(&core);
         grace.unwrap_or_default()
     };
-    let shutdown = async { drop(stopped().await) };
+    let shutdown = async {
+        stopped().await;
+    };
     let serving = serve(listener, service::handler(core.clone()), shutdown, MAX_GRACE);
     let too_late = async { tokio::time::sleep(stopped().await).await };
     tokio::select! {

@@ -45,14 +45,14 @@ impl CheckedGraph {
         &self.types[node.index()]
     }
 
+    /// Whether the node at `index` has state, which stays on the device where it is.
+    pub fn is_stateful(&self, index: usize) -> bool {
+        self.types.get(index).is_some_and(|types| types.op.stateful)
+    }
+
     /// The type of an output, if the node has it.
     pub fn output_type(&self, endpoint: Endpoint) -> Option<EdgeType> {
         self.types.get(endpoint.node.index())?.outputs.get(endpoint.slot as usize).copied()
-    }
-
-    /// Whether a node has effects or depends on state.
-    pub fn is_stateful(&self, node: NodeId) -> bool {
-        tensorfleet_ops::catalogue::find(&self.graph.node(node).op).is_some_and(|entry| entry.op.stateful)
     }
 
     /// Adds nodes. On an error the graph is unchanged.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHasher};
-use tensorfleet_core::{DType, DeviceName, GraphLimits, NodeId, Result, Status, ensure};
+use tensorfleet_core::{DType, DeviceName, GraphLimits, Result, Status, ensure};
 use tensorfleet_proto::tensorflow::{CreateWorkerSessionRequest, DeviceAttributes, GraphDef, ServerDef};
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
@@ -183,9 +183,7 @@ impl MasterSession {
             // Stateful nodes keep the device they have: their state is there.
             let placed = state.placement.iter().enumerate();
             let fixed: Vec<Option<DeviceIndex>> = placed
-                .map(|(index, &device)| {
-                    state.checked.is_stateful(NodeId::from_index(index)).then_some(device)
-                })
+                .map(|(index, &device)| state.checked.is_stateful(index).then_some(device))
                 .chain(std::iter::repeat(None))
                 .take(state.checked.graph().len())
                 .collect();

@@ -84,7 +84,9 @@ impl Awaited {
 
     fn complete(&self, number: u64, result: Result<Transfer>) {
         // A cancelled step has answered already.
-        let Some(Pending { key, asked, received }) = self.state.lock().pending.remove(&number) else { return };
+        let Some(Pending { key, asked, received }) = self.state.lock().pending.remove(&number) else {
+            return;
+        };
         if let (Some(transfers), Ok(Some(tensor))) = (&self.transfers, &result) {
             let record = TransferRecord { key, bytes: tensor.byte_size(), asked, took: asked.elapsed() };
             transfers.lock().push(record);

@@ -17,5 +17,6 @@ mod step;
 mod trace;
 
 pub use executable::{Executable, KernelSource};
+pub(crate) use frames::{EnterAttrs, FrameIndex, Frames};
 pub use step::{Caller, OnStepDone, Step, lend_thread};
 pub use trace::Trace;

@@ -4,9 +4,9 @@
 //! its value to each task that needs it. Nodes may be changed, added at the end, or marked as gone; ids stay valid.
 
 use tensorfleet_core::{DType, Endpoint, Node, NodeId, Result, Status, ensure};
+use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::node_spec::EdgeTypes;
 use tensorfleet_ops::op::{Flow, Op};
-use tensorfleet_ops::NodeSpec;
 
 use super::device::DeviceIndex;
 use super::prune::{Demand, Feeds, Signature, is_fed_placeholder};
@@ -71,7 +71,8 @@ impl StepGraph {
         let graph = checked.graph();
         ensure!(placement.len() == graph.len(), Internal, "the placement is of another graph");
         let feeds = feed_boundaries(checked, &demand.feeds)?;
-        let kept: Vec<NodeId> = graph.iter().map(|(id, _)| id).filter(|id| demand.needed[id.index()]).collect();
+        let kept: Vec<NodeId> =
+            graph.iter().map(|(id, _)| id).filter(|id| demand.needed[id.index()]).collect();
         let mut new_ids = vec![None; graph.len()];
         for (offset, id) in kept.iter().enumerate() {
             new_ids[id.index()] = Some(NodeId::from_index(feeds.len() + offset));
