@@ -1,7 +1,7 @@
 //! Where a session runs its graph: in this process, or on the master of a server.
 
 use tensorfleet_cluster::{RemoteCallable, RemoteRunOptions, RemoteSession};
-use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_core::{Result, Tensor};
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata};
 use tensorfleet_runtime::{Callable, DirectSession, RunOptions};
 
@@ -61,10 +61,7 @@ impl PreparedCall {
         trace: Trace,
     ) -> Result<(Vec<Tensor>, RunMetadata)> {
         match self {
-            PreparedCall::Direct(_) if trace == Trace::Full => Err(Status::unimplemented(
-                "runs of a session in this process are not recorded: connect to a server, for example to \
-                 Server::local()?.target()",
-            )),
+            PreparedCall::Direct(callable) if trace == Trace::Full => callable.run_traced(feeds, options),
             PreparedCall::Direct(callable) => Ok((callable.run(feeds, options)?, RunMetadata::default())),
             PreparedCall::Remote(callable) => {
                 let options = RemoteRunOptions { timeout: options.timeout, is_traced: trace == Trace::Full };

@@ -406,8 +406,8 @@ impl Step<'_> {
         self.run_as(fetch, Trace::Off).map(|(value, _)| value)
     }
 
-    /// Like [`Step::run`], with a record of the run: which node ran when, on which device, for how long, and the graph
-    /// of each task. Sessions on a server only.
+    /// Like [`Step::run`], with a record of the run: which node ran when, on which device, for how long. From a server
+    /// comes the graph of each task as well.
     pub fn run_traced<F: Fetch>(self, fetch: F) -> Result<(F::Value, RunMetadata)> {
         self.run_as(fetch, Trace::Full)
     }
