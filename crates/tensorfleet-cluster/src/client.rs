@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tensorfleet_core::{Code, Result, Status, Tensor, ensure};
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::run_options::TraceLevel;
@@ -125,12 +125,22 @@ impl RemoteSession {
 
     /// Adds nodes to the graph.
     pub fn extend(&self, graph: GraphDef) -> Result<()> {
+        let version = self.graph_version.lock();
+        let current = *version;
+        self.extend_from(version, graph, current)
+    }
+
+    /// Adds nodes to the graph if its version is still `expected`; `Aborted` if somebody else has extended it.
+    pub fn extend_version(&self, graph: GraphDef, expected: i64) -> Result<()> {
+        self.extend_from(self.graph_version.lock(), graph, expected)
+    }
+
+    fn extend_from(&self, mut version: MutexGuard<'_, i64>, graph: GraphDef, expected: i64) -> Result<()> {
         self.link.check_open()?;
-        let mut version = self.graph_version.lock();
         let request = ExtendSessionRequest {
             session_handle: self.link.handle.clone(),
             graph_def: Some(graph),
-            current_graph_version: *version,
+            current_graph_version: expected,
         };
         let response: ExtendSessionResponse = self.link.ask("ExtendSession", &request, None)?;
         *version = response.new_graph_version;
