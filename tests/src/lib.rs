@@ -4,17 +4,23 @@
 //! [`backend`] and [`check`]s every answer; a [`suite`] runs many cases side by side and tabulates them. The cases
 //! that belong to the repository are packed in `tests/data` ([`packed`]). The runner knows backends only by their
 //! trait, so the same cases run in one process, and over the network, alike.
+//!
+//! Besides the cases there are [`cluster`]s of real processes, and programs in [`python`] that are clients of them.
 
 pub mod backend;
 pub mod case;
 pub mod check;
+pub mod checked_program;
 pub mod checkpoint;
 pub mod client;
+pub mod cluster;
 pub mod direct;
+pub mod fleet;
 pub mod graph_builder;
 pub mod mutation;
 pub mod packed;
 pub mod png_pixels;
+pub mod python;
 pub mod records;
 pub mod runner;
 pub mod suite;

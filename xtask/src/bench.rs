@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the same graphs measured here and in TensorFlow, by turns, and one table of both.
 //!
 //! The two sides take turns several times, so that whatever else the machine does disturbs both alike; the median
-//! over the turns counts. TensorFlow lives in a virtual environment under `target/`, made on first use; where there
+//! over the turns counts. TensorFlow lives in a virtual environment that `cargo xtask python` makes; where there
 //! is no Python, our side is measured alone. `TENSORFLEET_BENCH_PYTHON` names an interpreter that has TensorFlow.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::Outcome;
 use crate::arguments::Arguments;
+use crate::{Outcome, python};
 
 const DEFAULT_ROUNDS: u32 = 5;
 /// The table stands between these lines of `benches/README.md`.
@@ -29,7 +29,7 @@ pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let files = root.join("target/bench");
     std::fs::create_dir_all(&files).map_err(|error| format!("{}: {error}", files.display()))?;
     output(Command::new(&ours).arg("export").arg(&files))?;
-    let python = match python_with_tensorflow(root) {
+    let python = match python_with_tensorflow() {
         Ok(python) => Some(python),
         Err(reason) => {
             eprintln!("TensorFlow is not measured: {reason}");
@@ -74,18 +74,11 @@ fn output(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn python_with_tensorflow(root: &Path) -> Result<PathBuf, String> {
-    if let Some(python) = std::env::var_os("TENSORFLEET_BENCH_PYTHON") {
-        return Ok(python.into());
+fn python_with_tensorflow() -> Result<PathBuf, String> {
+    match std::env::var_os("TENSORFLEET_BENCH_PYTHON") {
+        Some(python) => Ok(python.into()),
+        None => python::tensorflow_2(),
     }
-    let environment = root.join("target/bench-venv");
-    let python = environment.join("bin/python");
-    if output(Command::new(&python).args(["-c", "import tensorflow"])).is_err() {
-        eprintln!("installing TensorFlow into {}", environment.display());
-        output(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-        output(Command::new(&python).args(["-m", "pip", "install", "--quiet", "tensorflow-cpu"]))?;
-    }
-    Ok(python)
 }
 
 /// Who was measured.

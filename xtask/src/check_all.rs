@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Outcome, tidy};
+use crate::{Outcome, python, tidy};
 
 struct Stage {
     name: &'static str,
@@ -27,6 +27,12 @@ pub(crate) fn run(root: &Path) -> Outcome {
     stage("tidy", &|| Ok(tidy::report(root)))?;
     stage("format", &|| cargo(root, &["fmt", "--all", "--check"]))?;
     stage("lints", &|| cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    stage("python", &|| {
+        python::report().or_else(|reason| {
+            println!("{reason}");
+            Ok(false)
+        })
+    })?;
     stage("tests", &|| cargo(root, &["test", "--workspace"]))?;
 
     println!("── summary");

@@ -5,6 +5,7 @@ mod arguments;
 mod bench;
 mod check_all;
 mod op_table;
+mod python;
 mod tidy;
 mod vectors;
 
@@ -17,6 +18,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test                        format, lints, all tests and the tidy check; what a change must pass
+  python                      make the Python environments with TensorFlow that tests need, in target/python
   tidy                        the tidy check alone
   vectors [DIR] [OPTIONS]     run conformance vectors (default: those of the repository)
       --tier N                only this tier
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.positional().as_deref() {
         Some("test") => arguments.finish().and_then(|()| check_all::run(&workspace_root())),
         Some("tidy") => arguments.finish().and_then(|()| tidy::run(&workspace_root())),
+        Some("python") => arguments.finish().and_then(|()| python::run()),
         Some("vectors") => vectors::run(arguments),
         Some("ops") => op_table::run(arguments),
         Some("bench") => bench::run(arguments, &workspace_root()),

@@ -8,8 +8,11 @@ use tokio::runtime::{Builder, Handle, Runtime};
 pub(crate) fn handle() -> &'static Handle {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8));
-        let runtime =
-            Builder::new_multi_thread().worker_threads(threads).thread_name("tensorfleet-io").enable_all().build();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("tensorfleet-io")
+            .enable_all()
+            .build();
         // Without threads and sockets there is nobody to report to.
         runtime.unwrap_or_else(|error| panic!("cannot start the threads that serve sockets: {error}"))
     });

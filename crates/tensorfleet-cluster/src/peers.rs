@@ -33,14 +33,21 @@ pub(crate) enum Peer {
 /// The servers of this process by the address their cluster knows them by.
 static LOCAL: LazyLock<RwLock<FxHashMap<String, Weak<ServerCore>>>> = LazyLock::new(RwLock::default);
 
-/// Makes a server known inside the process, as long as it lives.
-pub(crate) fn announce(address: &str, server: &Arc<ServerCore>) {
-    LOCAL.write().insert(address.to_string(), Arc::downgrade(server));
+/// Makes a server known inside the process.
+pub(crate) fn announce(server: &Arc<ServerCore>) {
+    let mut local = LOCAL.write();
+    for address in server.local_addresses() {
+        local.insert(address, Arc::downgrade(server));
+    }
 }
 
 /// Withdraws a server.
-pub(crate) fn withdraw(address: &str) {
-    LOCAL.write().remove(address);
+pub(crate) fn withdraw(server: &ServerCore) {
+    let mut local = LOCAL.write();
+    for address in server.local_addresses() {
+        // Another server may have taken the address since.
+        local.retain(|other, known| *other != address || !std::ptr::eq(known.as_ptr(), server));
+    }
 }
 
 /// The server of this process at an address.
@@ -64,7 +71,7 @@ impl Peers {
         if let Some(server) = local(address) {
             return Ok(Peer::Local(server.worker().clone()));
         }
-        Ok(Peer::Remote(RemoteWorker::new(self.channel(address))))
+        self.channel(address).map(RemoteWorker::new).map(Peer::Remote)
     }
 
     /// The task a device belongs to. What follows the task's name (the rest of a rendezvous key) does not matter.
@@ -75,19 +82,21 @@ impl Peers {
         self.peer(&task)
     }
 
-    fn channel(&self, address: &str) -> Channel {
+    fn channel(&self, address: &str) -> Result<Channel> {
         if let Some(channel) = self.channels.read().get(address) {
-            return channel.clone();
+            return Ok(channel.clone());
         }
-        let new = || Channel::new(address, ChannelOptions::default());
-        self.channels.write().entry(address.to_string()).or_insert_with(new).clone()
+        let new = Channel::new(address, ChannelOptions::default())?;
+        Ok(self.channels.write().entry(address.to_string()).or_insert(new).clone())
     }
 
     /// Bytes sent to and received from other processes.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         let channels = self.channels.read();
         let stats = channels.values().map(|channel| channel.stats());
-        stats.fold((0, 0), |(sent, received), stats| (sent + stats.bytes_sent, received + stats.bytes_received))
+        stats.fold((0, 0), |(sent, received), stats| {
+            (sent + stats.bytes_sent, received + stats.bytes_received)
+        })
     }
 }
 
@@ -115,9 +124,12 @@ mod tests {
 
     #[test]
     fn the_task_is_found_at_the_start_of_a_key() {
-        let key = "/job:ps/replica:0/task:12/device:CPU:0;00ff;/job:worker/replica:0/task:0/device:CPU:0;x;0:0";
+        let key =
+            "/job:ps/replica:0/task:12/device:CPU:0;00ff;/job:worker/replica:0/task:0/device:CPU:0;x;0:0";
         assert_eq!(task_of(key), Some(TaskId::new("ps", 12)));
-        for bad in ["", "/job:ps/task:1/device:CPU:0", "/job:ps/replica:0/task:x/cpu:0", "job:ps/replica:0/task:1"] {
+        for bad in
+            ["", "/job:ps/task:1/device:CPU:0", "/job:ps/replica:0/task:x/cpu:0", "job:ps/replica:0/task:1"]
+        {
             assert_eq!(task_of(bad), None, "{bad}");
         }
     }

@@ -6,9 +6,10 @@ use tensorfleet_core::{Result, Status, Tensor};
 use tensorfleet_ops::rendezvous::Transfer;
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::{
-    CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CreateWorkerSessionRequest, DeleteWorkerSessionRequest,
-    DeregisterGraphRequest, ExecutorOpts, GetStatusRequest, GetStatusResponse, GraphDef, RecvTensorRequest,
-    RegisterGraphRequest, RegisterGraphResponse, RunGraphRequest, RunGraphResponse,
+    CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CreateWorkerSessionRequest,
+    DeleteWorkerSessionRequest, DeregisterGraphRequest, ExecutorOpts, GetStatusRequest, GetStatusResponse,
+    GraphDef, MarkRecvFinishedRequest, RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse,
+    RunGraphRequest, RunGraphResponse,
 };
 use tensorfleet_rpc::{CallOptions, Channel, HeaderMap, Incoming, Parts, recv_tensor, tensors};
 
@@ -21,8 +22,6 @@ pub(crate) const CLEANUP_DEADLINE: Duration = Duration::from_secs(10);
 /// Making a worker session and registering a graph are given this long: the peer answered a moment ago.
 const SETUP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Where the big payload of a `RecvTensorResponse` is: tensor, tensor_content.
-const RECV_TENSOR_PAYLOAD: &[u32] = &[1, 4];
 /// Where the big payload of a `RunGraphResponse` is: recv, tensor, tensor_content.
 const RUN_GRAPH_PAYLOAD: &[u32] = &[1, 2, 4];
 /// `RunGraphRequest.send`.
@@ -37,11 +36,6 @@ pub(crate) struct RemoteWorker {
 impl RemoteWorker {
     pub(crate) fn new(channel: Channel) -> RemoteWorker {
         RemoteWorker { channel }
-    }
-
-    /// Why the last attempt to connect failed, in a few words.
-    pub(crate) fn last_error(&self) -> Option<String> {
-        self.channel.last_error().map(|status| status.text().to_string())
     }
 
     async fn call<M: Message + Default>(
@@ -61,7 +55,7 @@ impl RemoteWorker {
     pub(crate) async fn get_status(
         &self,
         deadline: Instant,
-        metadata: &[(&'static str, String)],
+        metadata: &[(&str, &str)],
     ) -> Result<(GetStatusResponse, HeaderMap)> {
         let options = CallOptions { deadline: Some(deadline), metadata, ..CallOptions::default() };
         let request = Parts::from_message(&GetStatusRequest {});
@@ -162,9 +156,24 @@ impl RemoteWorker {
             request_id: random::request_id(),
             ..Default::default()
         };
-        let options = CallOptions { align: RECV_TENSOR_PAYLOAD, ..CallOptions::default() };
+        let options = CallOptions { align: recv_tensor::ALIGN, ..CallOptions::default() };
         let message = Parts::from_message(&request);
         let response = self.channel.call("/tensorflow.WorkerService/RecvTensor", message, options).await?;
-        recv_tensor::parse(response.message)
+        let received = recv_tensor::parse(response.message)?;
+        if received.require_ack {
+            self.acknowledge(request.request_id);
+        }
+        Ok(received.value)
+    }
+
+    /// Tells a peer that keeps a tensor until it has arrived that it has.
+    fn acknowledge(&self, request_id: i64) {
+        let worker = self.clone();
+        crate::io::handle().spawn(async move {
+            let request = MarkRecvFinishedRequest { request_id };
+            let method = "/tensorflow.WorkerService/MarkRecvFinished";
+            // At worst the peer keeps the tensor until the step is cleaned up.
+            let _: Result<()> = worker.call(method, &request, Some(CLEANUP_DEADLINE)).await;
+        });
     }
 }

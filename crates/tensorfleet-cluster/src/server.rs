@@ -23,6 +23,10 @@ use crate::worker::Worker;
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// How long a new session waits for tasks that are not there yet.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
+/// How long calls under way may take after a server was told to stop, whatever was asked for.
+const MAX_GRACE: Duration = Duration::from_secs(3600);
+/// How long closing sessions may take when a server ends.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often a server that ends with its sessions looks whether there are any.
 const IDLE_CHECK_EVERY: Duration = Duration::from_millis(250);
 
@@ -124,7 +128,7 @@ impl Server {
             ended: watch::Sender::new(false),
             failure: Mutex::default(),
         });
-        peers::announce(&core.address, &core);
+        peers::announce(&core);
         io::handle().spawn(run(core.clone(), listener));
         io::handle().spawn(sweep(core.clone()));
         if let Some(linger) = until_done {
@@ -186,7 +190,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.core.stop.send_replace(Some(Duration::ZERO));
-        peers::withdraw(&self.core.address);
+        peers::withdraw(&self.core);
     }
 }
 
@@ -197,6 +201,11 @@ impl ServerCore {
 
     pub(crate) fn master(&self) -> &Arc<Master> {
         &self.master
+    }
+
+    /// The names by which this process knows the server.
+    pub(crate) fn local_addresses(&self) -> [String; 2] {
+        [self.address.clone(), format!("localhost:{}", self.port)]
     }
 
     pub(crate) fn cluster(&self) -> &ClusterSpec {
@@ -269,24 +278,26 @@ fn bind_address(bind: Option<&str>, port: u16) -> Result<String> {
     }
 }
 
-/// Serves until told to stop.
+/// Serves until told to stop, and then until the calls under way are done or the time for that is over.
 async fn run(core: Arc<ServerCore>, listener: Listener) {
-    let mut stop = core.stop.subscribe();
-    let shutdown = {
-        let core = core.clone();
-        async move {
-            let told = stop.wait_for(Option::is_some).await;
-            drop(told);
-            peers::withdraw(&core.address);
-        }
+    let stopped = || async {
+        let mut stop = core.stop.subscribe();
+        // The sender lives as long as the server.
+        let grace = stop.wait_for(Option::is_some).await.map_or(None, |grace| *grace);
+        peers::withdraw(&core);
+        grace.unwrap_or_default()
     };
-    let grace = || core.stop.borrow().unwrap_or_default();
-    let served = serve(listener, service::handler(core.clone()), shutdown, Duration::from_secs(5)).await;
-    if let Err(status) = served {
-        *core.failure.lock() = Some(status);
+    let shutdown = async {
+        stopped().await;
+    };
+    let serving = serve(listener, service::handler(core.clone()), shutdown, MAX_GRACE);
+    let too_late = async { tokio::time::sleep(stopped().await).await };
+    tokio::select! {
+        served = serving => *core.failure.lock() = served.err(),
+        () = too_late => tracing::info!("{} ends with calls under way", core.task),
     }
-    // Sessions of clients that never said goodbye.
-    let _ = tokio::time::timeout(grace().max(Duration::from_millis(100)), core.master.close_all()).await;
+    // Sessions whose clients never said goodbye, and those of clients in this process.
+    let _ = tokio::time::timeout(CLOSE_PATIENCE, core.master.close_all()).await;
     core.ended.send_replace(true);
 }
 

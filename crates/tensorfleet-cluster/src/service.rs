@@ -10,13 +10,14 @@ use tensorfleet_core::{Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::{
     CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CleanupGraphResponse, CloseSessionRequest,
     CloseSessionResponse, CreateSessionRequest, CreateSessionResponse, CreateWorkerSessionRequest,
-    CreateWorkerSessionResponse, DeleteWorkerSessionRequest, DeleteWorkerSessionResponse, DeregisterGraphRequest,
-    DeregisterGraphResponse, ExtendSessionRequest, ExtendSessionResponse, GetStatusResponse,
-    GetStepSequenceRequest, GetStepSequenceResponse, ListDevicesRequest, ListDevicesResponse, LoggingRequest,
-    LoggingResponse, MakeCallableRequest, MakeCallableResponse, MarkRecvFinishedResponse, NamedTensorProto,
-    PartialRunSetupRequest, PartialRunSetupResponse, RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse,
-    ReleaseCallableRequest, ReleaseCallableResponse, ResetRequest, ResetResponse, RunCallableRequest,
-    RunCallableResponse, RunGraphRequest, RunGraphResponse, RunStepRequest, RunStepResponse, StepSequence, TensorProto,
+    CreateWorkerSessionResponse, DeleteWorkerSessionRequest, DeleteWorkerSessionResponse,
+    DeregisterGraphRequest, DeregisterGraphResponse, ExtendSessionRequest, ExtendSessionResponse,
+    GetStatusResponse, GetStepSequenceRequest, GetStepSequenceResponse, ListDevicesRequest,
+    ListDevicesResponse, LoggingRequest, LoggingResponse, MakeCallableRequest, MakeCallableResponse,
+    MarkRecvFinishedResponse, NamedTensorProto, PartialRunSetupRequest, PartialRunSetupResponse,
+    RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse, ReleaseCallableRequest,
+    ReleaseCallableResponse, ResetRequest, ResetResponse, RunCallableRequest, RunCallableResponse,
+    RunGraphRequest, RunGraphResponse, RunStepRequest, RunStepResponse, StepSequence, TensorProto,
 };
 use tensorfleet_rpc::{Handler, HeaderMap, MethodInfo, Page, Parts, Reply, Request, tensors};
 use tensorfleet_runtime::plan::Signature;
@@ -60,7 +61,9 @@ impl Handler for ServerCore {
             ("tensorflow.MasterService", "CreateSession" | "ExtendSession") => any_size(&[]),
             ("tensorflow.WorkerService", "RunGraph") => any_size(RUN_GRAPH_PAYLOAD),
             ("tensorflow.WorkerService", "RegisterGraph") => any_size(&[]),
-            ("tensorflow.MasterService" | "tensorflow.WorkerService" | "tensorfleet.FleetService", _) => small,
+            ("tensorflow.MasterService" | "tensorflow.WorkerService" | "tensorfleet.FleetService", _) => {
+                small
+            }
             _ => return None,
         })
     }
@@ -107,8 +110,9 @@ impl ServerCore {
                 let request: RunCallableRequest = message.decode()?;
                 master.touch(&request.session_handle, connection);
                 let feeds = request.feed.iter().map(Tensor::from_proto).collect::<Result<_>>()?;
-                let (fetches, metadata) =
-                    master.run_callable(&request.session_handle, request.handle, feeds, request.request_id).await?;
+                let (fetches, metadata) = master
+                    .run_callable(&request.session_handle, request.handle, feeds, request.request_id)
+                    .await?;
                 let rest = RunCallableResponse { metadata: Some(metadata), ..Default::default() };
                 Ok(tensors::with_tensors(RESULT_FIELD, &fetches.iter().collect::<Vec<_>>(), &rest))
             }
@@ -124,7 +128,8 @@ impl ServerCore {
                 master.touch(&request.session_handle, connection);
                 let graph = request.graph_def.unwrap_or_default();
                 let version = request.current_graph_version;
-                let new_graph_version = master.extend_session(&request.session_handle, graph, version).await?;
+                let new_graph_version =
+                    master.extend_session(&request.session_handle, graph, version).await?;
                 Ok(Parts::from_message(&ExtendSessionResponse { new_graph_version }))
             }
             "PartialRunSetup" => {
@@ -155,7 +160,8 @@ impl ServerCore {
                 let request: MakeCallableRequest = message.decode()?;
                 master.touch(&request.session_handle, connection);
                 let options = request.options.unwrap_or_default();
-                let handle = master.make_callable(&request.session_handle, &options, request.request_id).await?;
+                let handle =
+                    master.make_callable(&request.session_handle, &options, request.request_id).await?;
                 Ok(Parts::from_message(&MakeCallableResponse { handle }))
             }
             "ReleaseCallable" => {
@@ -168,7 +174,11 @@ impl ServerCore {
     }
 
     /// Runs a step; the error goes into the body if the client can read it there.
-    async fn run_step(&self, request: RunStepRequest, connection: &tensorfleet_rpc::Connection) -> Result<Parts> {
+    async fn run_step(
+        &self,
+        request: RunStepRequest,
+        connection: &tensorfleet_rpc::Connection,
+    ) -> Result<Parts> {
         let in_body = request.store_errors_in_response_body;
         self.master().touch(&request.session_handle, connection);
         let run = async {
@@ -299,7 +309,11 @@ impl ServerCore {
         }
     }
 
-    async fn run_graph(&self, request: RunGraphRequest, connection: &tensorfleet_rpc::Connection) -> Result<Parts> {
+    async fn run_graph(
+        &self,
+        request: RunGraphRequest,
+        connection: &tensorfleet_rpc::Connection,
+    ) -> Result<Parts> {
         let in_body = request.store_errors_in_response_body;
         let options = request.exec_opts.unwrap_or_default();
         let run = async {

@@ -12,6 +12,7 @@
 
 mod channel;
 mod frame;
+mod frame_memory;
 mod grpc_status;
 mod grpc_timeout;
 mod incoming;

@@ -17,10 +17,10 @@ use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::cancellation::Cancellation;
 use tensorfleet_ops::kernel::StepContext;
 use tensorfleet_ops::resource::ResourceManager;
-use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef};
+use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};
 
 use crate::checked_graph::CheckedGraph;
-use crate::executor::{Executable, Step};
+use crate::executor::{Caller, Executable, Step, Trace};
 use crate::kernels::Kernels;
 use crate::plan::{self, Device, PlaceOptions, Signature};
 use crate::rendezvous::LocalRendezvous;
@@ -127,7 +127,7 @@ impl DirectSession {
         let feed_names: Vec<&str> = feeds.iter().map(|(name, _)| *name).collect();
         let plan = self.inner.plan(&feed_names, fetches, targets)?;
         let arguments = feeds.iter().map(|(_, tensor)| tensor.clone()).collect();
-        self.inner.run(&plan, arguments, options)
+        self.inner.run(&plan, arguments, options, None)
     }
 
     /// Prepares a run that will be repeated.
@@ -167,7 +167,18 @@ impl Callable {
     pub fn run(&self, feeds: Vec<Tensor>, options: &RunOptions) -> Result<Vec<Tensor>> {
         let (expected, found) = (self.plan.feed_dtypes.len(), feeds.len());
         ensure!(expected == found, InvalidArgument, "the callable takes {expected} feeds, got {found}");
-        self.inner.run(&self.plan, feeds, options)
+        self.inner.run(&self.plan, feeds, options, None)
+    }
+
+    /// Like [`Callable::run`], with a record of which node ran when and for how long.
+    pub fn run_traced(&self, feeds: Vec<Tensor>, options: &RunOptions) -> Result<(Vec<Tensor>, RunMetadata)> {
+        let (expected, found) = (self.plan.feed_dtypes.len(), feeds.len());
+        ensure!(expected == found, InvalidArgument, "the callable takes {expected} feeds, got {found}");
+        let trace = Trace::begin();
+        let results = self.inner.run(&self.plan, feeds, options, Some(trace.clone()))?;
+        let device = trace.to_device_stats(&self.plan.executable, self.inner.task.device_text());
+        let step_stats = Some(StepStats { dev_stats: vec![device] });
+        Ok((results, RunMetadata { step_stats, ..Default::default() }))
     }
 }
 
@@ -221,7 +232,13 @@ impl Inner {
         plan::place(checked, &[device], &[], &options).map(drop)
     }
 
-    fn run(&self, plan: &Plan, arguments: Vec<Tensor>, options: &RunOptions) -> Result<Vec<Tensor>> {
+    fn run(
+        &self,
+        plan: &Plan,
+        arguments: Vec<Tensor>,
+        options: &RunOptions,
+        trace: Option<Arc<Trace>>,
+    ) -> Result<Vec<Tensor>> {
         for ((tensor, &expected), name) in arguments.iter().zip(&plan.feed_dtypes).zip(&plan.signature.feeds)
         {
             ensure!(
@@ -231,7 +248,7 @@ impl Inner {
                 tensor.dtype()
             );
         }
-        let results = self.run_step(plan, arguments, options)?;
+        let results = self.run_step(plan, arguments, options, trace)?;
         let dead = |name: &String| {
             Status::invalid_argument(format!(
                 "The tensor returned for {name} was not valid: it is on a branch not taken"
@@ -246,6 +263,7 @@ impl Inner {
         plan: &Plan,
         arguments: Vec<Tensor>,
         options: &RunOptions,
+        trace: Option<Arc<Trace>>,
     ) -> Result<Vec<Option<Tensor>>> {
         let step_id = self.task.new_step_id();
         let cancellation = Arc::new(Cancellation::new());
@@ -283,7 +301,9 @@ impl Inner {
             let done = done.clone();
             Box::new(move |result| done.set(result))
         };
-        Step::start(plan.executable.clone(), context, arguments, on_done);
+        if let Some(step) = Step::new(plan.executable.clone(), context, arguments, trace, on_done) {
+            step.run(Caller::Waits);
+        }
         done.wait()
     }
 }

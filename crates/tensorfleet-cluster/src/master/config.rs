@@ -58,7 +58,8 @@ impl SessionConfig {
 
     /// Whether the session sees a task or device.
     pub(super) fn admits(&self, name: &DeviceName) -> bool {
-        self.device_filters.is_empty() || self.device_filters.iter().any(|filter| filter.is_compatible_with(name))
+        self.device_filters.is_empty()
+            || self.device_filters.iter().any(|filter| filter.is_compatible_with(name))
     }
 
     /// The server's own name in the session's cluster, found by the address the client called.
@@ -81,7 +82,8 @@ pub(super) fn millis(number: i64) -> Option<Duration> {
 
 /// `OptimizerOptions.opt_level` L0 asks for none.
 fn simplifies(options: Option<&tensorfleet_proto::tensorflow::GraphOptions>) -> bool {
-    let level = options.and_then(|options| options.optimizer_options.as_ref()).map(|options| options.opt_level);
+    let level =
+        options.and_then(|options| options.optimizer_options.as_ref()).map(|options| options.opt_level);
     level != Some(-1)
 }
 
@@ -92,7 +94,8 @@ mod tests {
 
     #[test]
     fn the_servers_values_win_and_thread_pools_are_refused() {
-        let server = ConfigProto { allow_soft_placement: true, operation_timeout_in_ms: 50, ..Default::default() };
+        let server =
+            ConfigProto { allow_soft_placement: true, operation_timeout_in_ms: 50, ..Default::default() };
         let client = ConfigProto {
             operation_timeout_in_ms: 10,
             device_filters: vec!["/job:ps".to_string()],

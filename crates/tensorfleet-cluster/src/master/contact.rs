@@ -47,10 +47,15 @@ struct Attempt {
 }
 
 /// Asks all `tasks` for their devices, and waits up to `patience` for those that do not answer.
-pub(super) async fn contact(asker: &Asker<'_>, tasks: &[TaskId], patience: Duration) -> Result<Vec<Contacted>> {
+pub(super) async fn contact(
+    asker: &Asker<'_>,
+    tasks: &[TaskId],
+    patience: Duration,
+) -> Result<Vec<Contacted>> {
     let started = Instant::now();
     let attempts: Vec<Mutex<Attempt>> = tasks.iter().map(|_| Mutex::default()).collect();
-    let all = try_join_all(tasks.iter().zip(&attempts).map(|(task, attempt)| keep_asking(asker, task, attempt)));
+    let all =
+        try_join_all(tasks.iter().zip(&attempts).map(|(task, attempt)| keep_asking(asker, task, attempt)));
     tokio::pin!(all);
     let deadline = tokio::time::sleep(patience);
     tokio::pin!(deadline);
@@ -70,7 +75,11 @@ pub(super) async fn contact(asker: &Asker<'_>, tasks: &[TaskId], patience: Durat
 }
 
 /// Asks all `tasks` once; those that do not answer in time are left out.
-pub(super) async fn contact_present(asker: &Asker<'_>, tasks: &[TaskId], patience: Duration) -> Vec<Result<Contacted>> {
+pub(super) async fn contact_present(
+    asker: &Asker<'_>,
+    tasks: &[TaskId],
+    patience: Duration,
+) -> Vec<Result<Contacted>> {
     join_all(tasks.iter().map(|task| async move {
         let asked = tokio::time::timeout(patience, ask(asker, task)).await;
         asked.unwrap_or_else(|_| Err(Status::unavailable(format!("{task} did not answer in time"))))
@@ -105,13 +114,13 @@ async fn ask(asker: &Asker<'_>, task: &TaskId) -> Result<Contacted> {
         Peer::Remote(remote) => remote,
     };
     let spec = asker.peers.spec();
-    let metadata =
-        [(TASK_HEADER, asker.task.full_name()), (CLUSTER_HEADER, format!("{:016x}", spec.fingerprint()))];
+    let (own, ours) = (asker.task.full_name(), format!("{:016x}", spec.fingerprint()));
+    let metadata = [(TASK_HEADER, own.as_str()), (CLUSTER_HEADER, ours.as_str())];
     let (status, headers) = remote.get_status(Instant::now() + ATTEMPT, &metadata).await?;
     let address = spec.address(&task.job, task.index)?;
     let devices = check_names(asker, task, status.device_attributes, address)?;
     let theirs = headers.get(CLUSTER_HEADER).and_then(|value| value.to_str().ok());
-    let is_other = theirs.is_some_and(|theirs| theirs != format!("{:016x}", spec.fingerprint()));
+    let is_other = theirs.is_some_and(|theirs| theirs != ours);
     if is_other && !asker.renames {
         let answer = remote.ask(STATUS_METHOD, ATTEMPT).await?;
         if let Ok(status) = serde_json::from_slice::<TaskStatus>(answer.as_bytes())
@@ -161,14 +170,14 @@ fn check_names(
 fn contradiction(here: &ClusterSpec, there: &ClusterSpec) -> Option<String> {
     here.tasks().find_map(|(job, index, ours)| {
         let theirs = there.address(job, index).ok()?;
-        is_other_place(ours, theirs).then(|| {
-            format!("{} is '{ours}' here and '{theirs}' there", TaskId::new(job, index))
-        })
+        is_other_place(ours, theirs)
+            .then(|| format!("{} is '{ours}' here and '{theirs}' there", TaskId::new(job, index)))
     })
 }
 
 fn is_other_place(ours: &str, theirs: &str) -> bool {
-    let is_local = |host: &str| host == "localhost" || host == "0.0.0.0" || host == "[::1]" || host.starts_with("127.");
+    let is_local =
+        |host: &str| host == "localhost" || host == "0.0.0.0" || host == "[::1]" || host.starts_with("127.");
     match (ours.rsplit_once(':'), theirs.rsplit_once(':')) {
         (Some((our_host, our_port)), Some((their_host, their_port))) => {
             our_port != their_port || (our_host != their_host && !is_local(our_host) && !is_local(their_host))

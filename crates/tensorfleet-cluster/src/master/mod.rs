@@ -179,7 +179,10 @@ impl Master {
         };
         self.count(result.is_ok());
         let output = result?;
-        Ok(RunStepOutput { fetches: fetches.into_iter().zip(output.fetches).collect(), metadata: output.metadata })
+        Ok(RunStepOutput {
+            fetches: fetches.into_iter().zip(output.fetches).collect(),
+            metadata: output.metadata,
+        })
     }
 
     fn count(&self, succeeded: bool) {
@@ -206,7 +209,12 @@ impl Master {
     }
 
     /// Prepares a signature and gives its handle.
-    pub(crate) async fn make_callable(&self, handle: &str, options: &CallableOptions, request_id: i64) -> Result<i64> {
+    pub(crate) async fn make_callable(
+        &self,
+        handle: &str,
+        options: &CallableOptions,
+        request_id: i64,
+    ) -> Result<i64> {
         self.recent.note(request_id, "MakeCallable")?;
         ensure!(
             options.tensor_connection.is_empty(),
@@ -214,10 +222,15 @@ impl Master {
             "callables with tensor connections are not supported: feed and fetch the tensors instead"
         );
         let session = self.session(handle)?;
-        let plan = session.plan(&texts(&options.feed), &texts(&options.fetch), &texts(&options.target)).await?;
+        let plan =
+            session.plan(&texts(&options.feed), &texts(&options.fetch), &texts(&options.target)).await?;
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let mut callables = session.callables.lock();
-        ensure!(callables.len() < MAX_PREPARED, ResourceExhausted, "the session has {MAX_PREPARED} callables");
+        ensure!(
+            callables.len() < MAX_PREPARED,
+            ResourceExhausted,
+            "the session has {MAX_PREPARED} callables"
+        );
         callables.insert(number, session::Callable { plan, options: step_options_of(options) });
         Ok(number)
     }
@@ -233,7 +246,8 @@ impl Master {
         self.recent.note(request_id, "RunCallable")?;
         let session = self.session(handle)?;
         let prepared = session.callables.lock().get(&callable).cloned();
-        let prepared = prepared.ok_or_else(|| Status::invalid_argument(format!("No such callable: {callable}")))?;
+        let prepared =
+            prepared.ok_or_else(|| Status::invalid_argument(format!("No such callable: {callable}")))?;
         let result = session.run(&prepared.plan, feeds, &prepared.options).await;
         self.count(result.is_ok());
         result.map(|output| (output.fetches, output.metadata))
@@ -259,9 +273,9 @@ impl Master {
         handle: &str,
     ) -> Result<(Vec<DeviceAttributes>, Vec<DeviceAttributes>)> {
         if !handle.is_empty() {
-            let session = self.session(handle).map_err(|status| {
-                Status::invalid_argument(format!("ListDevices: {}", status.text()))
-            })?;
+            let session = self
+                .session(handle)
+                .map_err(|status| Status::invalid_argument(format!("ListDevices: {}", status.text())))?;
             return Ok((session.list_devices().await, Vec::new()));
         }
         let others: Vec<TaskId> =
@@ -275,7 +289,8 @@ impl Master {
     /// Closes all sessions and empties containers on all tasks, or on those that the filters admit.
     pub(crate) async fn reset(&self, containers: &[String], filters: &[String]) -> Result<()> {
         let filters: Vec<DeviceName> = filters.iter().map(|filter| filter.parse()).collect::<Result<_>>()?;
-        let sessions: Vec<Arc<MasterSession>> = self.sessions.write().drain().map(|(_, session)| session).collect();
+        let sessions: Vec<Arc<MasterSession>> =
+            self.sessions.write().drain().map(|(_, session)| session).collect();
         let tasks = contact::all_tasks(self.peers.spec()).into_iter().filter(|task| {
             let name = task.full_name().parse::<DeviceName>();
             *task == self.own
@@ -318,7 +333,8 @@ impl Master {
 
     /// Closes all sessions.
     pub(crate) async fn close_all(&self) {
-        let sessions: Vec<Arc<MasterSession>> = self.sessions.write().drain().map(|(_, session)| session).collect();
+        let sessions: Vec<Arc<MasterSession>> =
+            self.sessions.write().drain().map(|(_, session)| session).collect();
         futures_util::future::join_all(sessions.iter().map(|session| session.close())).await;
     }
 

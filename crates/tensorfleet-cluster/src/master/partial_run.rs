@@ -29,8 +29,7 @@ struct Progress {
 impl MasterSession {
     /// Prepares a partial run and gives its handle.
     pub(super) async fn set_up_partial_run(&self, signature: Signature, handle: String) -> Result<String> {
-        self.running.check_open()?;
-        let plan = Arc::new(self.make_plan(signature, true).await?);
+        let plan = Arc::new(self.plan_partial(signature).await?);
         let step_id = random::step_id();
         let progress = Progress {
             is_fed: vec![false; plan.signature.feeds.len()],
@@ -50,13 +49,16 @@ impl MasterSession {
         fetches: &[String],
         options: &StepOptions,
     ) -> Result<StepOutput> {
-        let unknown = || Status::invalid_argument(format!("Must run 'setup' before performing partial runs: '{handle}'"));
+        let unknown = || {
+            Status::invalid_argument(format!("Must run 'setup' before performing partial runs: '{handle}'"))
+        };
         let run = self.partial_runs.lock().get(handle).cloned().ok_or_else(unknown)?;
         let _running = self.running.enter()?;
         let mut slot = run.progress.lock().await;
         let progress = slot.as_mut().ok_or_else(unknown)?;
         let step = run.note(progress, feeds, fetches)?;
-        let is_last = progress.is_fed.iter().all(|&done| done) && progress.is_fetched.iter().all(|&done| done);
+        let is_last =
+            progress.is_fed.iter().all(|&done| done) && progress.is_fetched.iter().all(|&done| done);
         let part = if is_last { Part::Last } else { Part::Some };
         let timeout = options.timeout.or(self.config.operation_timeout);
         let result = self.bounded(timeout, self.run_part_on_all(&run, &step, part)).await;
@@ -67,11 +69,17 @@ impl MasterSession {
         }
         let values = result?;
         let values = step.fetches.iter().map(|&index| values[index].clone());
-        let values = values.map(|value| value.ok_or_else(|| Status::internal("a fetch of a partial run is missing")));
+        let values =
+            values.map(|value| value.ok_or_else(|| Status::internal("a fetch of a partial run is missing")));
         Ok(StepOutput { fetches: values.collect::<Result<_>>()?, ..StepOutput::default() })
     }
 
-    async fn run_part_on_all(&self, run: &PartialRun, step: &PartOfRun, part: Part) -> Result<Vec<Option<Tensor>>> {
+    async fn run_part_on_all(
+        &self,
+        run: &PartialRun,
+        step: &PartOfRun,
+        part: Part,
+    ) -> Result<Vec<Option<Tensor>>> {
         let request = |partition: &super::session::RegisteredPartition| {
             let fed = partition.feeds.iter().filter_map(|(index, key)| {
                 let (_, tensor) = step.feeds.iter().find(|(feed, _)| feed == index)?;
@@ -101,12 +109,19 @@ struct PartOfRun {
 
 impl PartialRun {
     /// Checks a call against what was declared and done before, and notes it.
-    fn note(&self, progress: &mut Progress, feeds: Vec<(String, Tensor)>, fetches: &[String]) -> Result<PartOfRun> {
-        let mut part = PartOfRun { feeds: Vec::with_capacity(feeds.len()), fetches: Vec::with_capacity(fetches.len()) };
+    fn note(
+        &self,
+        progress: &mut Progress,
+        feeds: Vec<(String, Tensor)>,
+        fetches: &[String],
+    ) -> Result<PartOfRun> {
+        let mut part =
+            PartOfRun { feeds: Vec::with_capacity(feeds.len()), fetches: Vec::with_capacity(fetches.len()) };
         let (mut is_fed, mut is_fetched) = (progress.is_fed.clone(), progress.is_fetched.clone());
         for (name, tensor) in feeds {
-            let index = find(&self.plan.signature.feeds, &name)
-                .ok_or_else(|| Status::invalid_argument(format!("The feed {name} was not specified in partial_run_setup.")))?;
+            let index = find(&self.plan.signature.feeds, &name).ok_or_else(|| {
+                Status::invalid_argument(format!("The feed {name} was not specified in partial_run_setup."))
+            })?;
             ensure!(!is_fed[index], InvalidArgument, "The feed {name} has already been fed.");
             let (expected, found) = (self.plan.feed_dtypes[index], tensor.dtype());
             ensure!(
@@ -140,7 +155,9 @@ impl PartialRun {
 /// A tensor's number among declared names; `x` and `x:0` are the same tensor.
 fn find(names: &[String], name: &str) -> Option<usize> {
     let wanted = parse_endpoint(name).ok()?;
-    names.iter().position(|declared| declared == name || parse_endpoint(declared).is_ok_and(|found| found == wanted))
+    names
+        .iter()
+        .position(|declared| declared == name || parse_endpoint(declared).is_ok_and(|found| found == wanted))
 }
 
 /// For each fetch, the numbers of the feeds it depends on.

@@ -14,7 +14,11 @@ pub(super) struct RunningSteps {
 
 impl RunningSteps {
     pub(super) fn new() -> RunningSteps {
-        RunningSteps { count: AtomicUsize::new(0), is_closed: watch::Sender::new(false), ended: Notify::new() }
+        RunningSteps {
+            count: AtomicUsize::new(0),
+            is_closed: watch::Sender::new(false),
+            ended: Notify::new(),
+        }
     }
 
     pub(super) fn count(&self) -> usize {

@@ -41,9 +41,8 @@ pub(super) struct MasterSession {
     state: RwLock<Arc<SessionState>>,
     extending: tokio::sync::Mutex<()>,
     plans: RwLock<FxHashMap<u64, Vec<Arc<PlannedStep>>>>,
-    planning: tokio::sync::Mutex<()>,
-    /// Numbers the nodes that partitioning adds.
-    next_name: Mutex<u64>,
+    /// Numbers the nodes that partitioning adds; held while a plan is made.
+    next_name: tokio::sync::Mutex<u64>,
     pub(super) running: RunningSteps,
     pub(super) partial_runs: Mutex<FxHashMap<String, Arc<PartialRun>>>,
     pub(super) callables: Mutex<FxHashMap<i64, Callable>>,
@@ -94,6 +93,13 @@ pub(super) struct RegisteredPartition {
     pub(super) fetches: Vec<(usize, String)>,
 }
 
+/// What a plan is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Whole,
+    Partial,
+}
+
 /// Where a session comes from.
 pub(super) struct Origin {
     pub(super) own: TaskId,
@@ -121,8 +127,7 @@ impl MasterSession {
             state: RwLock::default(),
             extending: tokio::sync::Mutex::default(),
             plans: RwLock::default(),
-            planning: tokio::sync::Mutex::default(),
-            next_name: Mutex::new(0),
+            next_name: tokio::sync::Mutex::default(),
             running: RunningSteps::new(),
             partial_runs: Mutex::default(),
             callables: Mutex::default(),
@@ -175,10 +180,12 @@ impl MasterSession {
             local_task: self.own.full_name().parse()?,
         };
         let state = blocking(move || {
-            let nodes = state.checked.graph().nodes();
             // Stateful nodes keep the device they have: their state is there.
-            let fixed: Vec<Option<DeviceIndex>> = (0..nodes.len())
-                .map(|index| state.placement.get(index).copied().filter(|_| state.checked.is_stateful(index)))
+            let placed = state.placement.iter().enumerate();
+            let fixed: Vec<Option<DeviceIndex>> = placed
+                .map(|(index, &device)| state.checked.is_stateful(index).then_some(device))
+                .chain(std::iter::repeat(None))
+                .take(state.checked.graph().len())
                 .collect();
             state.placement = plan::place(&state.checked, &state.devices, &fixed, &options)?;
             Ok(state)
@@ -319,17 +326,18 @@ impl MasterSession {
         if let Some(plan) = self.find_plan(hash, feeds, fetches, targets) {
             return Ok(plan);
         }
-        let _one_at_a_time = self.planning.lock().await;
+        let mut next_name = self.next_name.lock().await;
         if let Some(plan) = self.find_plan(hash, feeds, fetches, targets) {
             return Ok(plan);
         }
         self.running.check_open()?;
         let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
         let signature = Signature { feeds: owned(feeds), fetches: owned(fetches), targets: owned(targets) };
-        let plan = Arc::new(self.make_plan(signature, false).await?);
+        let plan = Arc::new(self.make_plan(signature, &mut next_name, Run::Whole).await?);
         let evicted = {
             let mut plans = self.plans.write();
-            let evicted = if plans.len() >= MAX_PLANS { std::mem::take(&mut *plans) } else { Default::default() };
+            let evicted =
+                if plans.len() >= MAX_PLANS { std::mem::take(&mut *plans) } else { Default::default() };
             plans.entry(hash).or_default().push(plan.clone());
             evicted
         };
@@ -337,6 +345,13 @@ impl MasterSession {
             self.deregister(&plan).await;
         }
         Ok(plan)
+    }
+
+    /// A plan for one partial run, whose state is its own.
+    pub(super) async fn plan_partial(&self, signature: Signature) -> Result<PlannedStep> {
+        self.running.check_open()?;
+        let mut next_name = self.next_name.lock().await;
+        self.make_plan(signature, &mut next_name, Run::Partial).await
     }
 
     fn find_plan(
@@ -354,31 +369,29 @@ impl MasterSession {
     }
 
     /// Plans a signature and registers its partitions.
-    pub(super) async fn make_plan(&self, signature: Signature, is_partial: bool) -> Result<PlannedStep> {
+    async fn make_plan(&self, signature: Signature, next_name: &mut u64, run: Run) -> Result<PlannedStep> {
         let state = self.state();
-        let mut next_name = *self.next_name.lock();
+        let mut next = *next_name;
         // A partial run is cut where the client says, not where it would be simplest.
-        let options = PlanOptions { simplify: self.config.simplify && !is_partial };
-        let (plan, signature, fetch_needs, next_name) = blocking(move || {
+        let options = PlanOptions { simplify: self.config.simplify && run == Run::Whole };
+        let (plan, signature, fetch_needs, next) = blocking(move || {
             let (placement, devices) = (&state.placement, &state.devices);
-            let plan =
-                plan::plan_step(&state.checked, placement, devices, &signature, &mut next_name, &options)?;
-            let needs = match is_partial {
-                true => super::partial_run::fetch_needs(&state.checked, &signature)?,
-                false => Vec::new(),
+            let plan = plan::plan_step(&state.checked, placement, devices, &signature, &mut next, &options)?;
+            let needs = match run {
+                Run::Partial => super::partial_run::fetch_needs(&state.checked, &signature)?,
+                Run::Whole => Vec::new(),
             };
             let mut partitions = Vec::with_capacity(plan.partitions.len());
             for partition in plan.partitions {
                 let device = &devices[partition.device.index()].name;
-                let task = TaskId::new(device.job.clone().unwrap_or_default(), device.task.unwrap_or_default());
+                let task =
+                    TaskId::new(device.job.clone().unwrap_or_default(), device.task.unwrap_or_default());
                 partitions.push((task, partition.graph, partition.feeds, partition.fetches));
             }
-            Ok(((partitions, plan.feed_dtypes), signature, needs, next_name))
+            Ok(((partitions, plan.feed_dtypes), signature, needs, next))
         })
         .await?;
-        let mut next = self.next_name.lock();
-        *next = next_name.max(*next);
-        drop(next);
+        *next_name = next;
         let (partitions, feed_dtypes) = plan;
         let registrations = partitions.into_iter().map(|(task, graph, feeds, fetches)| async move {
             let registered = match self.peers.peer(&task)? {
@@ -441,7 +454,10 @@ impl MasterSession {
             graph_nodes: self.state.read().checked.graph().len(),
             plans: self.plans.read().values().map(Vec::len).sum(),
             running_steps: self.running.count(),
-            client: usage.client.as_ref().map_or("this process".to_string(), |client| client.peer().to_string()),
+            client: usage
+                .client
+                .as_ref()
+                .map_or("this process".to_string(), |client| client.peer().to_string()),
         }
     }
 }
@@ -450,6 +466,8 @@ impl MasterSession {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Status::internal(format!("planning failed: {error}: this is a bug in Tensorfleet"))),
+        Err(error) => {
+            Err(Status::internal(format!("planning failed: {error}: this is a bug in Tensorfleet")))
+        }
     }
 }

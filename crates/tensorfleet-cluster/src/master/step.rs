@@ -139,7 +139,8 @@ impl MasterSession {
             let output = self.run_on(partition, request(partition)).await;
             return output.map(|output| vec![output]).map_err(|status| from_task(&partition.task, status));
         }
-        let mut outputs: Vec<RunGraphOutput> = plan.partitions.iter().map(|_| RunGraphOutput::default()).collect();
+        let mut outputs: Vec<RunGraphOutput> =
+            plan.partitions.iter().map(|_| RunGraphOutput::default()).collect();
         let mut running = FuturesUnordered::new();
         let (local, remote): (Vec<_>, Vec<_>) = plan
             .partitions
@@ -226,8 +227,9 @@ pub(super) fn place_fetches(
         // Our own workers answer in the order of the request.
         let expected = partition.fetches.get(position).filter(|(_, expected)| *expected == key);
         let found = expected.or_else(|| partition.fetches.iter().find(|(_, expected)| *expected == key));
-        let (index, _) = found
-            .ok_or_else(|| Status::internal(format!("{} returned a value nobody asked for: {key}", partition.task)))?;
+        let (index, _) = found.ok_or_else(|| {
+            Status::internal(format!("{} returned a value nobody asked for: {key}", partition.task))
+        })?;
         fetches[*index] = Some(tensor);
     }
     Ok(())

@@ -124,9 +124,8 @@ impl Worker {
     fn view_of(&self, server: &ServerDef) -> Result<(DeviceName, Arc<Peers>)> {
         let cluster = server.cluster.clone().unwrap_or_default();
         let cluster = ClusterSpec::from_cluster_def(&cluster)?;
-        let index = u32::try_from(server.task_index).map_err(|_| {
-            Status::invalid_argument(format!("task index {} is negative", server.task_index))
-        })?;
+        let index = u32::try_from(server.task_index)
+            .map_err(|_| Status::invalid_argument(format!("task index {} is negative", server.task_index)))?;
         cluster.address(&server.job_name, index)?;
         let device = DeviceName::full(&server.job_name, index, "CPU", 0);
         Ok((device, Arc::new(Peers::new(Arc::new(cluster)))))
@@ -142,7 +141,11 @@ impl Worker {
         };
         let stale: Vec<Arc<str>> = {
             let sessions = self.sessions.read();
-            sessions.values().filter(|session| is_stale(session)).map(|session| session.handle.clone()).collect()
+            sessions
+                .values()
+                .filter(|session| is_stale(session))
+                .map(|session| session.handle.clone())
+                .collect()
         };
         stale.iter().for_each(|handle| self.delete_session(handle));
     }
@@ -195,9 +198,8 @@ impl Worker {
         let (Some(device), Some(incarnation)) = (parts.next(), parts.next()) else {
             return Err(Status::invalid_argument(format!("Invalid rendezvous key: {key}")));
         };
-        let device: DeviceName = device
-            .parse()
-            .map_err(|_| Status::invalid_argument(format!("Invalid rendezvous key: {key}")))?;
+        let device: DeviceName =
+            device.parse().map_err(|_| Status::invalid_argument(format!("Invalid rendezvous key: {key}")))?;
         ensure!(
             device.device_type.as_deref() == Some("CPU") && device.index == Some(0),
             InvalidArgument,

@@ -1,60 +1,62 @@
 //! [`StepRendezvous`]: the rendezvous of a step as its nodes on this task see it.
 //!
 //! A send only leaves the value here; whoever wants it comes for it. A receive whose sender is on this task looks here;
-//! any other asks the sender's task, by reference if that task is in this process, else with `RecvTensor`.
+//! any other asks the sender's task, by reference if that task is in this process, else with `RecvTensor`. The asking is
+//! done by the future that runs the step ([`drive`]), so that a step with little to compute never leaves its thread.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Code, Result, Status};
-use tensorfleet_ops::cancellation::Cancellation;
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
+use tensorfleet_runtime::executor::lend_thread;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::session::WorkerSession;
 use super::step_table::StepEntry;
-use crate::io;
 use crate::peers::Peer;
 
 /// The rendezvous of a step on this task.
 pub(super) struct StepRendezvous {
     pub(super) entry: Arc<StepEntry>,
     pub(super) session: Arc<WorkerSession>,
-    pub(super) cancellation: Arc<Cancellation>,
     pub(super) awaited: Arc<Awaited>,
-    /// Present if the step is traced.
-    pub(super) transfers: Option<Arc<Transfers>>,
+    pub(super) requests: UnboundedSender<Request>,
 }
 
-/// Tensors asked of other tasks that have not come yet.
+/// A tensor to ask another task for.
+pub(super) struct Request {
+    number: u64,
+    peer: Peer,
+    key: Arc<str>,
+}
+
+/// Tensors asked of other tasks that have not come yet, with the receives that wait for them.
 #[derive(Default)]
 pub(super) struct Awaited {
-    next: AtomicU64,
-    keys: Mutex<FxHashMap<u64, Arc<str>>>,
+    state: Mutex<AwaitedState>,
+    /// Present if the step is traced.
+    transfers: Option<Mutex<Vec<TransferRecord>>>,
 }
 
-impl Awaited {
-    fn add(&self, key: &Arc<str>) -> u64 {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.keys.lock().insert(number, key.clone());
-        number
-    }
+#[derive(Default)]
+struct AwaitedState {
+    next: u64,
+    cancelled: Option<Status>,
+    pending: FxHashMap<u64, Pending>,
+}
 
-    fn remove(&self, number: u64) {
-        self.keys.lock().remove(&number);
-    }
-
-    pub(super) fn keys(&self) -> Vec<Arc<str>> {
-        self.keys.lock().values().cloned().collect()
-    }
+struct Pending {
+    key: Arc<str>,
+    asked: Instant,
+    received: OnReceived,
 }
 
 /// What came from where, and how long it took.
-#[derive(Default)]
-pub(super) struct Transfers(Mutex<Vec<TransferRecord>>);
-
 pub(super) struct TransferRecord {
     pub(super) key: Arc<str>,
     pub(super) bytes: usize,
@@ -62,9 +64,52 @@ pub(super) struct TransferRecord {
     pub(super) took: Duration,
 }
 
-impl Transfers {
-    pub(super) fn take(&self) -> Vec<TransferRecord> {
-        std::mem::take(&mut *self.0.lock())
+impl Awaited {
+    pub(super) fn new(is_traced: bool) -> Awaited {
+        Awaited { state: Mutex::default(), transfers: is_traced.then(Mutex::default) }
+    }
+
+    fn add(&self, key: &Arc<str>, received: OnReceived) -> Option<u64> {
+        let mut state = self.state.lock();
+        if let Some(reason) = state.cancelled.clone() {
+            drop(state);
+            received(Err(reason));
+            return None;
+        }
+        let number = state.next;
+        state.next += 1;
+        state.pending.insert(number, Pending { key: key.clone(), asked: Instant::now(), received });
+        Some(number)
+    }
+
+    fn complete(&self, number: u64, result: Result<Transfer>) {
+        // A cancelled step has answered already.
+        let Some(Pending { key, asked, received }) = self.state.lock().pending.remove(&number) else {
+            return;
+        };
+        if let (Some(transfers), Ok(Some(tensor))) = (&self.transfers, &result) {
+            let record = TransferRecord { key, bytes: tensor.byte_size(), asked, took: asked.elapsed() };
+            transfers.lock().push(record);
+        }
+        received(result);
+    }
+
+    /// Ends all waits, now and later.
+    pub(super) fn cancel(&self, reason: &Status) {
+        let pending = {
+            let mut state = self.state.lock();
+            state.cancelled = Some(reason.clone());
+            std::mem::take(&mut state.pending)
+        };
+        pending.into_values().for_each(|pending| (pending.received)(Err(reason.clone())));
+    }
+
+    pub(super) fn keys(&self) -> Vec<Arc<str>> {
+        self.state.lock().pending.values().map(|pending| pending.key.clone()).collect()
+    }
+
+    pub(super) fn take_transfers(&self) -> Vec<TransferRecord> {
+        self.transfers.as_ref().map(|transfers| std::mem::take(&mut *transfers.lock())).unwrap_or_default()
     }
 }
 
@@ -77,55 +122,38 @@ impl Rendezvous for StepRendezvous {
         if self.session.is_own_device(&key) {
             return self.entry.rendezvous.receive(key, received);
         }
-        match self.session.peers().of_device(&key) {
-            Ok(peer) => self.receive_from(peer, key.into(), received),
-            Err(status) => received(Err(status)),
+        let peer = match self.session.peers().of_device(&key) {
+            Ok(peer) => peer,
+            Err(status) => return received(Err(status)),
+        };
+        let key: Arc<str> = key.into();
+        let Some(number) = self.awaited.add(&key, received) else { return };
+        if self.requests.send(Request { number, peer, key }).is_err() {
+            self.awaited.complete(number, Err(Status::cancelled("the step is over").derived()));
         }
     }
 }
 
-impl StepRendezvous {
-    fn receive_from(&self, peer: Peer, key: Arc<str>, received: OnReceived) {
-        let number = self.awaited.add(&key);
-        let (awaited, transfers, asked) = (self.awaited.clone(), self.transfers.clone(), Instant::now());
-        let pending = Arc::new(Mutex::new(Some(received)));
-        let complete = {
-            let (pending, key) = (pending.clone(), key.clone());
-            move |result: Result<Transfer>| {
-                // Whoever comes first answers, the transfer or the step's cancellation.
-                let Some(received) = pending.lock().take() else { return };
-                awaited.remove(number);
-                if let (Some(transfers), Ok(Some(tensor))) = (&transfers, &result) {
-                    let record =
-                        TransferRecord { key, bytes: tensor.byte_size(), asked, took: asked.elapsed() };
-                    transfers.0.lock().push(record);
-                }
-                received(result);
+/// Asks other tasks for tensors as the step's nodes want them. Never comes to an end: it is dropped with the step.
+pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>, awaited: &Awaited) {
+    let ask = |request: Request| async move {
+        let result = request.peer.recv_tensor(step_id, &request.key).await;
+        (request.number, result.map_err(|status| as_seen_from_here(status, &request.key)))
+    };
+    let mut asked = FuturesUnordered::new();
+    let mut is_open = true;
+    loop {
+        tokio::select! {
+            biased;
+            request = requests.recv(), if is_open => match request {
+                Some(request) => asked.push(ask(request)),
+                None => is_open = false,
+            },
+            Some((number, result)) = asked.next(), if !asked.is_empty() => {
+                lend_thread(|| awaited.complete(number, result));
             }
-        };
-        let (step_id, cancellation) = (self.entry.id, self.cancellation.clone());
-        let on_cancelled = complete.clone();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let registration = cancellation.register(move |reason| {
-            drop(stop);
-            on_cancelled(Err(reason.derived()));
-        });
-        let token = match registration {
-            Ok(token) => token,
-            Err(reason) => return complete(Err(reason.derived())),
-        };
-        io::handle().spawn(async move {
-            let transfer = async {
-                let result = peer.recv_tensor(step_id, &key).await;
-                cancellation.deregister(token);
-                complete(result.map_err(|status| as_seen_from_here(status, &key)));
-            };
-            tokio::select! {
-                biased;
-                () = transfer => {}
-                _ = stopped => {}
-            }
-        });
+            else => std::future::pending().await,
+        }
     }
 }
 

@@ -8,16 +8,18 @@ use tensorfleet_ops::cancellation::Cancellation;
 use tensorfleet_ops::kernel::StepContext;
 use tensorfleet_ops::rendezvous::Rendezvous;
 use tensorfleet_ops::resource::ResourceManager;
-use tensorfleet_proto::tensorflow::{DeviceStepStats, GraphDef, NodeExecStats, StepStats};
+use tensorfleet_proto::tensorflow::{GraphDef, NodeExecStats, StepStats};
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::LocalRendezvous;
 use tensorfleet_runtime::executor::{Caller, Step, Trace};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
-use super::rendezvous::{Awaited, StepRendezvous, TransferRecord, Transfers};
+use super::rendezvous::{self, Awaited, StepRendezvous, TransferRecord};
 use super::session::{RegisteredGraph, WorkerSession};
 use super::step_table::{RunningStep, StepEntry};
 use super::{SessionRef, Worker};
+use crate::io;
 
 /// One partition's share of a step.
 #[derive(Default)]
@@ -62,12 +64,8 @@ struct Started {
     step: Arc<Step>,
     cancellation: Arc<Cancellation>,
     awaited: Arc<Awaited>,
-    trace: Option<Tracing>,
-}
-
-struct Tracing {
-    trace: Arc<Trace>,
-    transfers: Arc<Transfers>,
+    requests: UnboundedReceiver<rendezvous::Request>,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Worker {
@@ -101,11 +99,16 @@ async fn run_whole(
     };
     let started = prepare(session, graph, &entry, request.wants_trace, on_done)?;
     entry.begin(running(session, &started, &request, None))?;
-    let cancellation = started.cancellation.clone();
-    let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(cancellation.clone()) };
+    let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
     put(&entry.rendezvous, request.sends)?;
     started.step.run(Caller::HasOtherDuties);
-    let result = outcome.await.unwrap_or_else(|_| Err(Status::internal("the step ended without a result")));
+    let result = tokio::select! {
+        biased;
+        result = outcome => result,
+        // Never comes to an end by itself.
+        () = rendezvous::drive(entry.id, started.requests, &started.awaited) => return Err(without_result()),
+    };
+    let result = result.unwrap_or_else(|_| Err(without_result()));
     guard.cancellation = None;
     entry.end(result.as_ref().err());
     result?;
@@ -119,7 +122,7 @@ async fn run_whole(
     }
     Ok(RunGraphOutput {
         received,
-        step_stats: started.trace.map(|tracing| tracing.finish(session, graph)),
+        step_stats: started.trace.map(|trace| stats(&trace, &started.awaited, session, graph)),
         graphs: if request.wants_graph { vec![graph.to_graph_def()] } else { Vec::new() },
     })
 }
@@ -141,9 +144,18 @@ async fn run_part(
             sender.send_replace(Some(result));
         };
         let started = prepare(session, graph, &entry, false, on_done)?;
+        let mut ended = outcome.clone();
         entry.begin(running(session, &started, &request, Some(outcome)))?;
         put(&entry.rendezvous, request.sends)?;
         started.step.run(Caller::HasOtherDuties);
+        let (id, awaited, requests) = (entry.id, started.awaited, started.requests);
+        // The parts of a run come and go; what the step waits for is asked for until it ends.
+        io::handle().spawn(async move {
+            tokio::select! {
+                _ = ended.wait_for(Option::is_some) => {}
+                () = rendezvous::drive(id, requests, &awaited) => {}
+            }
+        });
     } else {
         put(&entry.rendezvous, request.sends)?;
     }
@@ -155,12 +167,13 @@ async fn run_part(
             let _ = sender.send(result);
         });
         entry.rendezvous.receive_withdrawably(key.clone(), answer);
-        let value = receiver.await.unwrap_or_else(|_| Err(Status::aborted("the step was given up").derived()))?;
+        let value =
+            receiver.await.unwrap_or_else(|_| Err(Status::aborted("the step was given up").derived()))?;
         received.push(live(key, value)?);
     }
     if let (Part::Last, Some(mut outcome)) = (request.part, running.and_then(|running| running.outcome)) {
         let ended = outcome.wait_for(Option::is_some).await;
-        ended.map_err(|_| Status::internal("the step ended without a result"))?.clone().unwrap_or(Ok(()))?;
+        ended.map_err(|_| without_result())?.clone().unwrap_or(Ok(()))?;
     }
     Ok(RunGraphOutput { received, ..RunGraphOutput::default() })
 }
@@ -173,11 +186,16 @@ fn prepare(
     on_done: impl FnOnce(Result<Vec<Option<Tensor>>>) + Send + 'static,
 ) -> Result<Started> {
     let cancellation = Arc::new(Cancellation::new());
-    let rendezvous = entry.rendezvous.clone();
+    let awaited = Arc::new(Awaited::new(wants_trace));
+    let (rendezvous, pending) = (entry.rendezvous.clone(), awaited.clone());
     // Nobody can have cancelled a step that has not begun.
-    let _ = cancellation.register(move |reason| rendezvous.abort(reason.derived()));
-    let awaited = Arc::new(Awaited::default());
-    let trace = wants_trace.then(|| Tracing { trace: Trace::begin(), transfers: Arc::default() });
+    let _ = cancellation.register(move |reason| {
+        let reason = reason.derived();
+        pending.cancel(&reason);
+        rendezvous.abort(reason);
+    });
+    let trace = wants_trace.then(Trace::begin);
+    let (sender, requests) = unbounded_channel();
     let context = StepContext {
         step_id: entry.id,
         device: session.device_text.clone(),
@@ -186,17 +204,15 @@ fn prepare(
         rendezvous: Arc::new(StepRendezvous {
             entry: entry.clone(),
             session: session.clone(),
-            cancellation: cancellation.clone(),
             awaited: awaited.clone(),
-            transfers: trace.as_ref().map(|tracing| tracing.transfers.clone()),
+            requests: sender,
         }),
         cancellation: cancellation.clone(),
     };
-    let recorder = trace.as_ref().map(|tracing| tracing.trace.clone());
     let step =
-        Step::new(graph.executable.clone(), Arc::new(context), Vec::new(), recorder, Box::new(on_done));
+        Step::new(graph.executable.clone(), Arc::new(context), Vec::new(), trace.clone(), Box::new(on_done));
     let step = step.ok_or_else(|| Status::internal("a registered graph takes arguments"))?;
-    Ok(Started { step, cancellation, awaited, trace })
+    Ok(Started { step, cancellation, awaited, requests, trace })
 }
 
 fn running(
@@ -240,19 +256,23 @@ struct CancelOnDrop<'a> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(cancellation) = self.cancellation.take() {
-            let reason = Status::cancelled("the step was cancelled by its master, or its connection broke").derived();
+            let reason =
+                Status::cancelled("the step was cancelled by its master, or its connection broke").derived();
             cancellation.cancel(reason.clone());
             self.entry.end(Some(&reason));
         }
     }
 }
 
-impl Tracing {
-    fn finish(self, session: &WorkerSession, graph: &RegisteredGraph) -> StepStats {
-        let mut device = self.trace.to_device_stats(&graph.executable, &session.device_text);
-        device.node_stats.extend(self.transfers.take().into_iter().map(transfer_stats));
-        StepStats { dev_stats: vec![DeviceStepStats { ..device }] }
-    }
+fn stats(trace: &Trace, awaited: &Awaited, session: &WorkerSession, graph: &RegisteredGraph) -> StepStats {
+    let mut device = trace.to_device_stats(&graph.executable, &session.device_text);
+    device.node_stats.extend(awaited.take_transfers().into_iter().map(transfer_stats));
+    StepStats { dev_stats: vec![device] }
+}
+
+#[cold]
+fn without_result() -> Status {
+    Status::internal("the step ended without a result")
 }
 
 /// A transfer as timelines show it.

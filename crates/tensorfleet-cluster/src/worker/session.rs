@@ -162,7 +162,8 @@ impl WorkerSession {
     /// Whether whoever made the session is gone: its connection is closed, and has been for a while.
     pub(super) fn is_forsaken(&self, patience: Duration) -> bool {
         let usage = self.usage.lock();
-        usage.last.elapsed() > patience && usage.connection.as_ref().is_some_and(|connection| !connection.is_open())
+        usage.last.elapsed() > patience
+            && usage.connection.as_ref().is_some_and(|connection| !connection.is_open())
     }
 
     pub(crate) fn report(&self) -> WorkerSessionReport {

@@ -41,7 +41,11 @@ enum StepState {
     #[default]
     Awaited,
     Running(RunningStep),
-    Ended { at: Instant, connection: Option<Connection>, has_failed: bool },
+    Ended {
+        at: Instant,
+        connection: Option<Connection>,
+        has_failed: bool,
+    },
 }
 
 /// What is known about a part that runs.
@@ -109,7 +113,8 @@ impl StepTable {
             let _ = sender.send(result);
         });
         let waiting = entry.rendezvous.receive_withdrawably(key.clone(), answer);
-        let _withdrawal = waiting.map(|receiver| Withdrawal { table: self, entry: entry.clone(), key, receiver });
+        let _withdrawal =
+            waiting.map(|receiver| Withdrawal { table: self, entry: entry.clone(), key, receiver });
         receiver.await.unwrap_or_else(|_| Err(Status::aborted(format!("Step {id} was given up")).derived()))
     }
 

@@ -20,6 +20,7 @@ use tokio::time::timeout_at;
 use tensorfleet_core::{Result, Status};
 
 use crate::frame::MAX_MESSAGE_BYTES;
+use crate::frame_memory;
 use crate::incoming::Incoming;
 use crate::parts::Parts;
 use connection::Connection;
@@ -274,6 +275,7 @@ impl Channel {
 
 /// Connects, then drives the connection to its end.
 async fn keep_connected(shared: Arc<Shared>) {
+    frame_memory::keep();
     let abandoned = AbandonedAttempt(&shared);
     let outcome = connection::connect(&shared.address, &shared.options, &shared.traffic).await;
     std::mem::forget(abandoned);

@@ -30,6 +30,7 @@ use tensorfleet_core::{Result, Status};
 use crate::frame::{
     CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_MESSAGE_BYTES, MAX_RESETS, MAX_STREAMS, STREAM_WINDOW_BYTES,
 };
+use crate::frame_memory;
 use crate::incoming::Incoming;
 use crate::parts::Parts;
 
@@ -120,6 +121,7 @@ pub async fn serve(
 ) -> Result<()> {
     let listener = TcpListener::from_std(listener.into_std())
         .map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
+    frame_memory::keep();
     let builder = Arc::new(http_settings());
     let (stop, stopping) = watch::channel(false);
     let mut connections = JoinSet::new();

@@ -18,5 +18,5 @@ mod trace;
 
 pub use executable::{Executable, KernelSource};
 pub(crate) use frames::{EnterAttrs, FrameIndex, Frames};
-pub use step::{Caller, OnStepDone, Step};
+pub use step::{Caller, OnStepDone, Step, lend_thread};
 pub use trace::Trace;

@@ -7,6 +7,7 @@
 //! The first error ends it: nodes not yet run are skipped, and those that wait are cancelled. An error that is only a
 //! consequence of another one never hides its cause.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -45,6 +46,24 @@ const EXPENSIVE_HEAVY_BYTES: usize = 16 << 10;
 
 /// Nodes a caller that has other duties runs itself, before it leaves the rest to the pool.
 const BORROWED_THREAD_NODES: usize = 4096;
+
+thread_local! {
+    /// Whether whoever completes a wait on this thread lets the step go on here.
+    static IS_LENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `complete`, which ends the wait of some nodes, and lets their steps go on on this thread with what is cheap. For
+/// threads with other duties that have just received what the nodes waited for: another thread need not be woken.
+pub fn lend_thread<T>(complete: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_LENT.set(self.0);
+        }
+    }
+    let _restore = Restore(IS_LENT.replace(true));
+    complete()
+}
 
 /// Whose thread starts a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,8 +186,11 @@ impl Step {
 
     /// Runs nodes, and what they make ready, until nothing is left for this thread.
     fn run_nodes(self: &Arc<Step>, stack: ReadyList, budget: Option<usize>) {
+        // A node that ends another's wait (an enqueue, a send) must not run that one below itself.
+        let was_lent = IS_LENT.replace(false);
         let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
         Worker { step: self, budget, stack, expensive: 0, new, inputs, outputs }.run();
+        IS_LENT.set(was_lent);
     }
 
     fn is_expensive(&self, ready: &Ready) -> bool {
@@ -307,14 +329,18 @@ impl Step {
         let step = self.clone();
         let mut continuation = Continuation(Some((call.clone(), move |result: Result<Outputs>| {
             step.stops_waiting(node);
-            thread_pool::shared().spawn(move || {
+            let resume = move |budget| {
                 let ready = Ready { node, iteration, is_dead, is_expensive: false };
                 let (mut outputs, mut new) = (Values::new(), ReadyList::new());
                 let result = result.map(|values| outputs.extend(values));
                 step.record(node, started, &outputs);
                 step.settle(&ready, result, &mut outputs, &mut new);
-                step.run_nodes(new, None);
-            });
+                step.run_nodes(new, budget);
+            };
+            match IS_LENT.get() {
+                true => resume(Some(BORROWED_THREAD_NODES)),
+                false => thread_pool::shared().spawn(move || resume(None)),
+            }
         })));
         let start = || kernel.start(context, Box::new(move |result| continuation.complete(result)));
         // A panic drops the continuation, which completes the call with an error.

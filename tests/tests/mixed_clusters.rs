@@ -1,0 +1,53 @@
+//! Clusters in which one task is a TensorFlow server and the other one of ours, with sessions on either.
+//!
+//! So a TensorFlow master drives our worker, our master drives a TensorFlow worker, and tensors cross both ways.
+
+use std::time::Duration;
+
+use tensorfleet_tests::checked_program::assert_checks_pass;
+use tensorfleet_tests::cluster::{Cluster, Server};
+use tensorfleet_tests::python::Interpreter;
+
+/// Ten times what the program takes on an idle machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+fn tensorflow_2() -> Interpreter {
+    Interpreter::with_tensorflow_2().unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+fn ours(client: &Interpreter) -> Server {
+    Server::under_test(client).unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+fn passes(ps: Server, worker: Server, client: &Interpreter, arguments: &[&str]) {
+    let mut cluster = Cluster::start(&[ps], &[worker]).unwrap_or_else(|reason| panic!("{reason}"));
+    assert_checks_pass(&mut cluster, client, "mixed.py", arguments, LIMIT);
+}
+
+#[test]
+fn tensorflow_2_ps_with_our_worker() {
+    let tensorflow = tensorflow_2();
+    passes(Server::TensorFlow(tensorflow.clone()), ours(&tensorflow), &tensorflow, &[]);
+}
+
+#[test]
+fn our_ps_with_tensorflow_2_worker() {
+    let tensorflow = tensorflow_2();
+    passes(ours(&tensorflow), Server::TensorFlow(tensorflow.clone()), &tensorflow, &[]);
+}
+
+/// Loops are left out: frames have other numbers in 1.x than in 2.x, on the wire and therefore between servers.
+#[test]
+fn tensorflow_1_ps_with_our_worker() {
+    match Interpreter::with_tensorflow_1() {
+        Some(tensorflow) => {
+            passes(
+                Server::TensorFlow(tensorflow.clone()),
+                ours(&tensorflow),
+                &tensorflow,
+                &["--skip=while_loop"],
+            );
+        }
+        None => println!("skipped: TensorFlow 1.15 needs a Python 3.7, see `cargo xtask python`"),
+    }
+}

@@ -1,0 +1,174 @@
+//! `cargo xtask python`: the Python environments with TensorFlow that tests and measurements need.
+//!
+//! They live under `target/python` and are made once: `tf2` with TensorFlow 2.x, which must succeed, and `tf1` with
+//! TensorFlow 1.15.5, the last of its kind, where a Python 3.7 is at hand. A stamp with the pinned versions is
+//! written last, so an environment that was broken off or is pinned otherwise is made anew.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use crate::Outcome;
+
+/// An environment as it should be.
+struct Environment {
+    name: &'static str,
+    /// Names an interpreter to use instead.
+    variable: &'static str,
+    packages: &'static [&'static str],
+    /// Versions of Python that the packages exist for, in the order of preference.
+    versions: &'static [(u32, u32)],
+}
+
+const TF2: Environment = Environment {
+    name: "tf2",
+    variable: "TENSORFLEET_TF2_PYTHON",
+    packages: &["tensorflow-cpu==2.21.*"],
+    versions: &[(3, 11), (3, 12), (3, 13), (3, 10)],
+};
+
+/// The limits are those of the time of 1.15.5; later packages no longer fit it.
+const TF1: Environment = Environment {
+    name: "tf1",
+    variable: "TENSORFLEET_TF1_PYTHON",
+    packages: &["tensorflow==1.15.5", "protobuf<3.21", "numpy<1.19"],
+    versions: &[(3, 7)],
+};
+
+/// The command.
+pub(crate) fn run() -> Outcome {
+    Ok(if report()? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Makes what is missing and says what there is; whether everything necessary is there.
+pub(crate) fn report() -> Result<bool, String> {
+    let python = tensorflow_2()?;
+    println!("TensorFlow 2.x:  {}", python.display());
+    match provide(&TF1) {
+        Ok(python) => println!("TensorFlow 1.15: {}", python.display()),
+        Err(Failure::NoPython(reason)) => println!("TensorFlow 1.15: left out, {reason}"),
+        Err(Failure::Installation(reason)) => return Err(reason),
+    }
+    Ok(true)
+}
+
+/// The interpreter with TensorFlow 2.x, installed if necessary.
+pub(crate) fn tensorflow_2() -> Result<PathBuf, String> {
+    provide(&TF2).map_err(|failure| match failure {
+        Failure::NoPython(reason) | Failure::Installation(reason) => reason,
+    })
+}
+
+enum Failure {
+    NoPython(String),
+    Installation(String),
+}
+
+fn provide(environment: &Environment) -> Result<PathBuf, Failure> {
+    if let Some(python) = std::env::var_os(environment.variable).filter(|python| !python.is_empty()) {
+        return Ok(python.into());
+    }
+    let directory = environments().map_err(Failure::Installation)?.join(environment.name);
+    let python = directory.join("bin/python");
+    let stamp = directory.join("complete");
+    let pinned = environment.packages.join("\n");
+    if python.exists() && std::fs::read_to_string(&stamp).is_ok_and(|found| found == pinned) {
+        return Ok(python);
+    }
+    let base = base_python(environment.versions).map_err(Failure::NoPython)?;
+    install(environment, &base, &directory).map_err(Failure::Installation)?;
+    std::fs::write(&stamp, pinned)
+        .map_err(|error| Failure::Installation(format!("{}: {error}", stamp.display())))?;
+    Ok(python)
+}
+
+/// Beside the directory of this program's own build profile, where the tests look for it as well.
+fn environments() -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
+    let target = program.parent().and_then(Path::parent).ok_or("this program lies in no target directory")?;
+    Ok(target.join("python"))
+}
+
+fn install(environment: &Environment, base: &Path, directory: &Path) -> Result<(), String> {
+    let begin = Instant::now();
+    let packages = environment.packages.join(" ");
+    println!("installing {packages} with {} into {}", base.display(), directory.display());
+    if directory.exists() {
+        std::fs::remove_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    }
+    checked(Command::new(base).args(["-m", "venv"]).arg(directory), "making the environment")?;
+    let python = directory.join("bin/python");
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--quiet"]).args(environment.packages);
+    checked(&mut pip, "pip, which needs a package index within reach,")?;
+    checked(Command::new(&python).args(["-c", "import tensorflow"]), "importing TensorFlow")?;
+    println!("installed in {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn checked(command: &mut Command, what: &str) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{what} failed: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{what} failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// A Python of one of these versions: on the path, or among those that pyenv installed.
+fn base_python(versions: &[(u32, u32)]) -> Result<PathBuf, String> {
+    let named = versions.iter().map(|(major, minor)| PathBuf::from(format!("python{major}.{minor}")));
+    let mut candidates: Vec<PathBuf> = std::iter::once(PathBuf::from("python3")).chain(named).collect();
+    candidates.extend(pyenv_pythons());
+    let fits = |candidate: &PathBuf| version(candidate).is_some_and(|found| versions.contains(&found));
+    candidates.into_iter().find(fits).ok_or_else(|| {
+        let wanted: Vec<String> = versions.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
+        format!("there is no Python {} on the path or in pyenv", wanted.join(" or "))
+    })
+}
+
+fn pyenv_pythons() -> Vec<PathBuf> {
+    let root = std::env::var_os("PYENV_ROOT")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv")));
+    let Some(entries) = root.and_then(|root| root.join("versions").read_dir().ok()) else {
+        return Vec::new();
+    };
+    let mut pythons: Vec<PathBuf> = entries.flatten().map(|entry| entry.path().join("bin/python")).collect();
+    pythons.sort();
+    pythons
+}
+
+/// Asked rather than read off the name: a shim may stand for any version, or for none.
+fn version(python: &Path) -> Option<(u32, u32)> {
+    let script = "import sys, venv, ensurepip; print(*sys.version_info[:2])";
+    let output =
+        Command::new(python).args(["-c", script]).output().ok().filter(|output| output.status.success())?;
+    parse_version(&String::from_utf8_lossy(&output.stdout))
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(' ')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_anything_else_is_no_version() {
+        assert_eq!(parse_version("3 11\n"), Some((3, 11)));
+        assert_eq!(parse_version("pyenv: python3.7: command not found"), None);
+        assert_eq!(parse_version(""), None);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_has_no_version() {
+        assert_eq!(version(Path::new("no-such-python-anywhere")), None);
+    }
+
+    #[test]
+    fn a_missing_python_is_named() {
+        assert!(base_python(&[(2, 1)]).unwrap_err().contains("Python 2.1"));
+    }
+}
