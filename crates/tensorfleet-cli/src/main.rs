@@ -1,3 +1,64 @@
 //! The `tensorfleet` command.
 
-fn main() {}
+mod arguments;
+mod cluster_choice;
+mod serve;
+mod status;
+mod status_table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tensorfleet_core::Status;
+use tracing_subscriber::EnvFilter;
+
+use arguments::{Arguments, Command};
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+enum Failure {
+    /// It could not.
+    Error(Status),
+    /// It was asked for something that makes no sense.
+    Usage(Status),
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Failure {
+        Failure::Error(status)
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    start_log(arguments.verbose);
+    let outcome = match arguments.command {
+        Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
+        Command::Status(arguments) => status::run(&arguments).map_err(|failure| (failure, "status")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((Failure::Error(status), _)) => {
+            eprintln!("error: {}", status.text());
+            ExitCode::from(1)
+        }
+        Err((Failure::Usage(status), command)) => {
+            eprintln!("error: {}\nFor examples try 'tensorfleet {command} --help'.", status.text());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Warnings and errors only, unless asked for more.
+fn start_log(verbose: u8) {
+    let default = match verbose {
+        0 => "warn",
+        1 => "warn,tensorfleet=info,tensorfleet_cluster=info,tensorfleet_rpc=info",
+        _ => "info,tensorfleet=debug,tensorfleet_cluster=debug,tensorfleet_rpc=debug",
+    };
+    let filter = match std::env::var("RUST_LOG") {
+        Ok(filter) if verbose == 0 => EnvFilter::new(filter),
+        _ => EnvFilter::new(default),
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

@@ -1,3 +1,25 @@
 //! A cluster: its specification, its servers with their master and worker services, and clients of them.
 
+pub mod address;
+mod client;
 mod cluster_spec;
+mod cluster_text;
+mod io;
+mod master;
+mod peers;
+mod random;
+mod recent_requests;
+mod remote_worker;
+mod server;
+mod service;
+mod status;
+mod survey;
+mod wire_status;
+mod worker;
+
+pub use client::{ConnectOptions, RemoteCallable, RemotePartialRun, RemoteRunOptions, RemoteSession, reset};
+pub use cluster_spec::{ClusterSpec, TaskId};
+pub use cluster_text::TfConfig;
+pub use server::{Server, ServerOptions};
+pub use status::{MasterSessionStatus, StepStatus, TaskStatus, Totals, WorkerSessionStatus};
+pub use survey::{Finding, TaskState, survey};

@@ -178,9 +178,14 @@ impl GraphBuilder {
         self.emit(NewNode::new("Const").name(name).attr("dtype", value.dtype()).attr("value", value))
     }
 
-    /// Adds a read of the resource variable behind `handle`.
+    /// Adds a read of the resource variable behind `handle`. It asks for no device, whatever the scopes around say:
+    /// a variable is read where it is, and its value travels.
     pub fn read_variable(&mut self, handle: Endpoint, dtype: DType) -> Result<Endpoint> {
-        self.emit(NewNode::new("ReadVariableOp").input(handle).attr("dtype", dtype))
+        let depth = self.scopes.depth();
+        self.scopes.push(Frame::Anywhere);
+        let read = self.emit(NewNode::new("ReadVariableOp").input(handle).attr("dtype", dtype));
+        self.scopes.truncate(depth);
+        read
     }
 
     fn add_in(&mut self, mut new: NewNode, flow: Option<FlowId>) -> Result<NodeId> {
@@ -364,6 +369,11 @@ impl GraphBuilder {
     /// Forgets control dependencies, branches and loops around.
     pub fn enter_outside(&mut self) {
         self.scopes.push(Frame::Outside);
+    }
+
+    /// Forgets devices and colocations around: new nodes ask for no device and go where their inputs are.
+    pub fn enter_anywhere(&mut self) {
+        self.scopes.push(Frame::Anywhere);
     }
 
     /// Makes every new node fail, because the scope it is meant for is not valid.

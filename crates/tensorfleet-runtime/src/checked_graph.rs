@@ -8,11 +8,14 @@ use tensorfleet_core::{
 };
 use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::node_spec::EdgeTypes;
+use tensorfleet_ops::op::Op;
 use tensorfleet_proto::tensorflow::GraphDef;
 
-/// Types of a node's edges.
-#[derive(Clone, Debug, Default)]
+/// What the catalogue says of a node: its op, and the types of its edges.
+#[derive(Clone)]
 pub struct NodeTypes {
+    /// The op.
+    pub op: &'static Op,
     /// What the op expects of each data input.
     pub inputs: EdgeTypes,
     /// What each output is.
@@ -20,7 +23,7 @@ pub struct NodeTypes {
 }
 
 /// A graph and the types of all its edges.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct CheckedGraph {
     graph: Graph,
     types: Vec<NodeTypes>,
@@ -37,9 +40,14 @@ impl CheckedGraph {
         &self.graph
     }
 
-    /// The types of a node's edges.
+    /// The op of a node and the types of its edges.
     pub fn types(&self, node: NodeId) -> &NodeTypes {
         &self.types[node.index()]
+    }
+
+    /// Whether the node at `index` has state, which stays on the device where it is.
+    pub fn is_stateful(&self, index: usize) -> bool {
+        self.types.get(index).is_some_and(|types| types.op.stateful)
     }
 
     /// The type of an output, if the node has it.
@@ -63,7 +71,7 @@ fn check_new(old: &Graph, old_types: &[NodeTypes], new: &[Node]) -> Result<Vec<N
         // A malformed device name is as fatal as a malformed attribute; where it leads is placement's concern.
         let device = node.device.parse::<DeviceName>();
         device.map_err(|status| status.at_node(&node.name, &node.op, &node.device))?;
-        new_types.push(NodeTypes { inputs: spec.inputs, outputs: spec.outputs });
+        new_types.push(NodeTypes { op: spec.op(), inputs: spec.inputs, outputs: spec.outputs });
     }
     let find = |id: NodeId| match id.index().checked_sub(old.len()) {
         Some(offset) => (&new[offset], &new_types[offset]),

@@ -7,6 +7,7 @@
 
 pub mod checked_graph;
 pub mod executor;
+mod kernels;
 pub mod plan;
 mod rendezvous;
 mod session;
@@ -14,6 +15,7 @@ mod task;
 mod thread_pool;
 mod timer;
 
-pub use rendezvous::LocalRendezvous;
+pub use kernels::Kernels;
+pub use rendezvous::{LocalRendezvous, ReceiverId};
 pub use session::{Callable, DirectSession, RunOptions, SessionOptions};
 pub use task::Task;

@@ -21,12 +21,31 @@ pub struct LocalRendezvous {
 struct State {
     aborted: Option<Status>,
     table: FxHashMap<String, Waiting>,
+    next_receiver: u64,
 }
+
+/// Identifies a receiver that may be withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverId(u64);
 
 /// Never both: a value meets a waiting receiver at once.
 enum Waiting {
     Values(VecDeque<Transfer>),
-    Receivers(VecDeque<OnReceived>),
+    Receivers(VecDeque<(ReceiverId, OnReceived)>),
+}
+
+impl State {
+    fn take_value(&mut self, key: &str) -> Option<Result<Transfer>> {
+        if let Some(reason) = &self.aborted {
+            return Some(Err(reason.clone()));
+        }
+        let Some(Waiting::Values(values)) = self.table.get_mut(key) else { return None };
+        let value = values.pop_front();
+        if values.is_empty() {
+            self.table.remove(key);
+        }
+        Some(value.ok_or_else(|| Status::internal("a rendezvous key has an empty list of values")))
+    }
 }
 
 impl LocalRendezvous {
@@ -47,9 +66,59 @@ impl LocalRendezvous {
         };
         for waiting in table.into_values() {
             if let Waiting::Receivers(receivers) = waiting {
-                receivers.into_iter().for_each(|receiver| receiver(Err(reason.clone())));
+                receivers.into_iter().for_each(|(_, receiver)| receiver(Err(reason.clone())));
             }
         }
+    }
+
+    /// Like [`Rendezvous::receive`]. If the value is not there yet, gives a number with which the receiver can be
+    /// withdrawn.
+    pub fn receive_withdrawably(&self, key: String, received: OnReceived) -> Option<ReceiverId> {
+        if let Err(status) = check_key(&key) {
+            received(Err(status));
+            return None;
+        }
+        let answer = {
+            let mut state = self.state.lock();
+            match state.take_value(&key) {
+                Some(answer) => answer,
+                None => {
+                    let id = ReceiverId(state.next_receiver);
+                    state.next_receiver += 1;
+                    let waiting =
+                        state.table.entry(key).or_insert_with(|| Waiting::Receivers(VecDeque::new()));
+                    if let Waiting::Receivers(receivers) = waiting {
+                        receivers.push_back((id, received));
+                    }
+                    return Some(id);
+                }
+            }
+        };
+        received(answer);
+        None
+    }
+
+    /// Takes a receiver off the list, so that it is not called any more. Returns whether it was still there.
+    pub fn withdraw(&self, key: &str, id: ReceiverId) -> bool {
+        let mut state = self.state.lock();
+        let Some(Waiting::Receivers(receivers)) = state.table.get_mut(key) else { return false };
+        let before = receivers.len();
+        receivers.retain(|(other, _)| *other != id);
+        let found = receivers.len() < before;
+        if receivers.is_empty() {
+            state.table.remove(key);
+        }
+        found
+    }
+
+    /// The value under a key, if it is there; an error after an abort.
+    pub fn take(&self, key: &str) -> Option<Result<Transfer>> {
+        self.state.lock().take_value(key)
+    }
+
+    /// Whether nothing waits here, neither values nor receivers.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().table.is_empty()
     }
 
     /// The keys somebody waits for, so that a stuck step can be explained.
@@ -87,7 +156,7 @@ impl Rendezvous for LocalRendezvous {
             }
         };
         match receiver {
-            Some(receiver) => {
+            Some((_, receiver)) => {
                 receiver(Ok(value));
                 Ok(())
             }
@@ -96,31 +165,7 @@ impl Rendezvous for LocalRendezvous {
     }
 
     fn receive(&self, key: String, received: OnReceived) {
-        if let Err(status) = check_key(&key) {
-            return received(Err(status));
-        }
-        let answer = {
-            let mut state = self.state.lock();
-            if let Some(reason) = &state.aborted {
-                Err(reason.clone())
-            } else {
-                match state.table.get_mut(&key) {
-                    Some(Waiting::Values(values)) => {
-                        let value = values.pop_front();
-                        if values.is_empty() {
-                            state.table.remove(&key);
-                        }
-                        value.ok_or_else(|| Status::internal("a rendezvous key has an empty list of values"))
-                    }
-                    Some(Waiting::Receivers(receivers)) => return receivers.push_back(received),
-                    None => {
-                        state.table.insert(key, Waiting::Receivers(VecDeque::from([received])));
-                        return;
-                    }
-                }
-            }
-        };
-        received(answer);
+        self.receive_withdrawably(key, received);
     }
 }
 
@@ -182,6 +227,18 @@ mod tests {
             assert_eq!(result.try_recv().unwrap().unwrap_err().code(), Code::Aborted);
         }
         assert_eq!(rendezvous.send(key("x"), None).unwrap_err().code(), Code::Aborted);
+    }
+
+    #[test]
+    fn a_withdrawn_receiver_leaves_the_value_to_the_next() {
+        let rendezvous = LocalRendezvous::new();
+        let id = rendezvous.receive_withdrawably(key("x"), Box::new(|_| panic!("it was withdrawn"))).unwrap();
+        assert!(rendezvous.withdraw(&key("x"), id));
+        assert!(!rendezvous.withdraw(&key("x"), id));
+        assert!(rendezvous.is_empty());
+        rendezvous.send(key("x"), Some(Tensor::scalar(1i32))).unwrap();
+        assert_eq!(rendezvous.take(&key("x")).unwrap().unwrap(), Some(Tensor::scalar(1i32)));
+        assert!(rendezvous.take(&key("x")).is_none());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! private queue) is one per node, not one per plan.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -15,13 +15,14 @@ use rustc_hash::{FxHashMap, FxHasher};
 use tensorfleet_core::{Code, DType, GraphLimits, Result, Status, Tensor, ensure};
 use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::kernel::{KernelBox, StepContext};
+use tensorfleet_ops::kernel::StepContext;
 use tensorfleet_ops::resource::ResourceManager;
-use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef};
+use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};
 
 use crate::checked_graph::CheckedGraph;
-use crate::executor::{Executable, KernelSource, Step};
-use crate::plan::{self, Signature};
+use crate::executor::{Caller, Executable, Step, Trace};
+use crate::kernels::Kernels;
+use crate::plan::{self, Device, PlaceOptions, Signature};
 use crate::rendezvous::LocalRendezvous;
 use crate::task::Task;
 use crate::timer;
@@ -65,8 +66,8 @@ struct Inner {
 #[derive(Default)]
 struct SessionGraph {
     checked: CheckedGraph,
-    /// Why the graph cannot be placed. Reported by every run, as TensorFlow does.
-    placement: Option<Status>,
+    /// Whether the graph can be placed, once somebody has asked. Reported by every run, as TensorFlow does.
+    placement: OnceLock<Result<()>>,
 }
 
 /// A signature, planned.
@@ -98,7 +99,7 @@ impl DirectSession {
                 options,
                 graph: RwLock::default(),
                 plans: RwLock::default(),
-                kernels: Kernels::default(),
+                kernels: Kernels::for_one_graph(),
                 running: Mutex::default(),
                 all_ended: Condvar::new(),
             }),
@@ -109,12 +110,8 @@ impl DirectSession {
     pub fn extend(&self, def: GraphDef) -> Result<()> {
         self.inner.check_open()?;
         let mut graph = self.inner.graph.write();
-        let first = graph.checked.graph().len();
         graph.checked.extend(def, &self.inner.options.graph_limits)?;
-        if graph.placement.is_none() {
-            let (device, soft) = (self.inner.task.device(), self.inner.options.allow_soft_placement);
-            graph.placement = plan::check_local_placement(graph.checked.graph(), first, device, soft).err();
-        }
+        graph.placement = OnceLock::new();
         Ok(())
     }
 
@@ -130,7 +127,7 @@ impl DirectSession {
         let feed_names: Vec<&str> = feeds.iter().map(|(name, _)| *name).collect();
         let plan = self.inner.plan(&feed_names, fetches, targets)?;
         let arguments = feeds.iter().map(|(_, tensor)| tensor.clone()).collect();
-        self.inner.run(&plan, arguments, options)
+        self.inner.run(&plan, arguments, options, None)
     }
 
     /// Prepares a run that will be repeated.
@@ -170,7 +167,18 @@ impl Callable {
     pub fn run(&self, feeds: Vec<Tensor>, options: &RunOptions) -> Result<Vec<Tensor>> {
         let (expected, found) = (self.plan.feed_dtypes.len(), feeds.len());
         ensure!(expected == found, InvalidArgument, "the callable takes {expected} feeds, got {found}");
-        self.inner.run(&self.plan, feeds, options)
+        self.inner.run(&self.plan, feeds, options, None)
+    }
+
+    /// Like [`Callable::run`], with a record of which node ran when and for how long.
+    pub fn run_traced(&self, feeds: Vec<Tensor>, options: &RunOptions) -> Result<(Vec<Tensor>, RunMetadata)> {
+        let (expected, found) = (self.plan.feed_dtypes.len(), feeds.len());
+        ensure!(expected == found, InvalidArgument, "the callable takes {expected} feeds, got {found}");
+        let trace = Trace::begin();
+        let results = self.inner.run(&self.plan, feeds, options, Some(trace.clone()))?;
+        let device = trace.to_device_stats(&self.plan.executable, self.inner.task.device_text());
+        let step_stats = Some(StepStats { dev_stats: vec![device] });
+        Ok((results, RunMetadata { step_stats, ..Default::default() }))
     }
 }
 
@@ -206,9 +214,7 @@ impl Inner {
 
     fn make_plan(&self, signature: Signature) -> Result<Plan> {
         let graph = self.graph.read();
-        if let Some(status) = &graph.placement {
-            return Err(status.clone());
-        }
+        graph.placement.get_or_init(|| self.check_placement(&graph.checked)).clone()?;
         let pruned = plan::prune(&graph.checked, &signature)?;
         let executable = Arc::new(Executable::compile(&pruned, &self.kernels)?);
         // The arguments stand first in a pruned graph, in order.
@@ -217,7 +223,22 @@ impl Inner {
         Ok(Plan { signature, executable, feed_dtypes })
     }
 
-    fn run(&self, plan: &Plan, arguments: Vec<Tensor>, options: &RunOptions) -> Result<Vec<Tensor>> {
+    fn check_placement(&self, checked: &CheckedGraph) -> Result<()> {
+        let device = Device::new(self.task.device().clone(), self.task.incarnation());
+        let options = PlaceOptions {
+            allow_soft_placement: self.options.allow_soft_placement,
+            local_task: device.name.task_name(),
+        };
+        plan::place(checked, &[device], &[], &options).map(drop)
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        arguments: Vec<Tensor>,
+        options: &RunOptions,
+        trace: Option<Arc<Trace>>,
+    ) -> Result<Vec<Tensor>> {
         for ((tensor, &expected), name) in arguments.iter().zip(&plan.feed_dtypes).zip(&plan.signature.feeds)
         {
             ensure!(
@@ -227,7 +248,7 @@ impl Inner {
                 tensor.dtype()
             );
         }
-        let results = self.run_step(plan, arguments, options)?;
+        let results = self.run_step(plan, arguments, options, trace)?;
         let dead = |name: &String| {
             Status::invalid_argument(format!(
                 "The tensor returned for {name} was not valid: it is on a branch not taken"
@@ -242,6 +263,7 @@ impl Inner {
         plan: &Plan,
         arguments: Vec<Tensor>,
         options: &RunOptions,
+        trace: Option<Arc<Trace>>,
     ) -> Result<Vec<Option<Tensor>>> {
         let step_id = self.task.new_step_id();
         let cancellation = Arc::new(Cancellation::new());
@@ -279,7 +301,9 @@ impl Inner {
             let done = done.clone();
             Box::new(move |result| done.set(result))
         };
-        Step::start(plan.executable.clone(), context, arguments, on_done);
+        if let Some(step) = Step::new(plan.executable.clone(), context, arguments, trace, on_done) {
+            step.run(Caller::Waits);
+        }
         done.wait()
     }
 }
@@ -297,27 +321,6 @@ impl Drop for Registration<'_> {
         if running.is_closed && running.steps.is_empty() {
             self.inner.all_ended.notify_all();
         }
-    }
-}
-
-/// Kernels by node name.
-#[derive(Default)]
-struct Kernels(Mutex<FxHashMap<Arc<str>, Arc<KernelBox>>>);
-
-impl Kernels {
-    fn clear(&self) {
-        let kernels = std::mem::take(&mut *self.0.lock());
-        drop(kernels);
-    }
-}
-
-impl KernelSource for Kernels {
-    fn kernel(&self, node: &NodeSpec<'_>) -> Result<Arc<KernelBox>> {
-        if let Some(kernel) = self.0.lock().get(&*node.node().name) {
-            return Ok(kernel.clone());
-        }
-        let kernel = Arc::new(node.kernel()?);
-        Ok(self.0.lock().entry(node.node().name.clone()).or_insert(kernel).clone())
     }
 }
 

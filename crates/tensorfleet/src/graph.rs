@@ -7,7 +7,7 @@ use std::thread::ThreadId;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{Endpoint, NodeId, Result, Status, parse_endpoint};
+use tensorfleet_core::{Endpoint, Node, NodeId, Result, Status, parse_endpoint};
 use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, NewNode, Scopes};
 use tensorfleet_proto::tensorflow::GraphDef;
 
@@ -141,6 +141,29 @@ impl Graph {
     pub fn device<R>(&self, device: impl Into<DeviceScope>, body: impl FnOnce() -> R) -> R {
         let device = device.into();
         self.scoped(|builder| builder.enter_device(device), body)
+    }
+
+    /// Places each node built in `body` where `choose` says. It sees the node with the device that the scopes further
+    /// inside ask for; its answer replaces that, and the scopes further outside fill what it leaves open. It must not
+    /// use the graph.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let by_op = |node: &tensorfleet::Node| match &*node.op {
+    ///     "MatMul" => "/gpu:0".to_string(),
+    ///     _ => node.device.to_string(),
+    /// };
+    /// let x = g.device("/job:worker", || g.device_fn(by_op, || g.constant([[1.0f32]]).matmul([[2.0f32]])));
+    /// assert_eq!(x?.device(), "/job:worker/device:GPU:0");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn device_fn<R>(
+        &self,
+        choose: impl Fn(&Node) -> String + Send + Sync + 'static,
+        body: impl FnOnce() -> R,
+    ) -> R {
+        self.device(DeviceScope::by(move |node| choose(node).parse()), body)
     }
 
     /// Makes the nodes built in `body` run after `before`.

@@ -23,6 +23,7 @@
 //! they are run in `tensorfleet-runtime`.
 
 mod array;
+mod backend;
 mod control_flow;
 mod fetch;
 mod graph;
@@ -35,7 +36,9 @@ mod operators;
 mod output;
 mod queue;
 mod random;
+mod replica_device_setter;
 mod session;
+mod session_options;
 mod sources;
 mod variable;
 
@@ -50,9 +53,13 @@ pub use operand::{Arg, Operand, OperandList};
 pub use operation::Operation;
 pub use output::Output;
 pub use queue::Queue;
+pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
 pub use session::{PreparedRun, Session, Step};
+pub use session_options::SessionOptions;
 pub use variable::{Variable, VariableBuilder};
 
-pub use tensorfleet_core::{Code, DType, DeviceName, PartialShape, Result, Shape, Status, Tensor};
+pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig};
+pub use tensorfleet_core::{Code, DType, DeviceName, Node, PartialShape, Result, Shape, Status, Tensor};
 pub use tensorfleet_ops::builder::DeviceScope;
-pub use tensorfleet_runtime::{RunOptions, SessionOptions, Task};
+pub use tensorfleet_proto::tensorflow::RunMetadata;
+pub use tensorfleet_runtime::{RunOptions, Task};

@@ -10,15 +10,18 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use tensorfleet_cluster::RemoteSession;
 use tensorfleet_core::{DType, Endpoint, NodeId, PartialShape, Result, Status, Tensor, ensure};
 use tensorfleet_ops::builder::{GraphBuilder, adapt_literal, python_name};
-use tensorfleet_proto::tensorflow::DeviceAttributes;
-use tensorfleet_runtime::{Callable, DirectSession, RunOptions, SessionOptions, Task};
+use tensorfleet_proto::tensorflow::{DeviceAttributes, RunMetadata};
+use tensorfleet_runtime::{DirectSession, RunOptions, Task};
 
+use crate::backend::{Backend, PreparedCall, Trace};
 use crate::fetch::{Fetch, Request, Results};
 use crate::graph::Graph;
 use crate::literal::{Adapts, IntoTensor};
 use crate::output::Output;
+use crate::session_options::SessionOptions;
 
 /// Signatures kept per session; a program that never repeats one must not exhaust memory.
 const MAX_PREPARED: usize = 4096;
@@ -44,8 +47,8 @@ const MAX_PREPARED: usize = 4096;
 /// ```
 pub struct Session {
     graph: Graph,
-    direct: DirectSession,
-    /// How many nodes of the graph the runtime has.
+    backend: Backend,
+    /// How many nodes of the graph the backend has.
     extended: AtomicUsize,
     extending: Mutex<()>,
     prepared: RwLock<FxHashMap<Box<[u64]>, Arc<Prepared>>>,
@@ -54,7 +57,7 @@ pub struct Session {
 /// A signature, ready to run.
 struct Prepared {
     /// `None` if there is nothing to run: nothing is asked for, or only what is fed.
-    callable: Option<Callable>,
+    call: Option<PreparedCall>,
     feeds: Vec<Feed>,
     /// Where each fetch comes from; empty if they are the results, in order.
     sources: Vec<Source>,
@@ -81,25 +84,64 @@ impl Session {
         Session::on_task(Task::local(), graph, SessionOptions::default())
     }
 
-    /// A session on `target`: `""` is this process.
+    /// A session on `target`: `grpc://host:port` is a server of a cluster, `""` this process. Sessions on a cluster
+    /// share variables by name.
+    ///
+    /// ```
+    /// use tensorfleet::{Graph, Server, Session};
+    ///
+    /// let server = Server::local()?;
+    /// let g = Graph::new();
+    /// let v = g.variable("v", 2.0f32);
+    /// let session = Session::connect(&server.target(), &g)?;
+    /// session.run(v.initializer())?;
+    /// let another = Session::connect(&server.target(), &g)?;
+    /// assert_eq!(another.run(&v * 3.0)?.to_scalar::<f32>()?, 6.0);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn connect(target: &str, graph: &Graph) -> Result<Session> {
-        ensure!(
-            target.is_empty(),
-            Unimplemented,
-            "Session target '{target}': only sessions in this process (target \"\") are available"
-        );
-        Ok(Session::new(graph))
+        Session::connect_with(target, graph, SessionOptions::default())
+    }
+
+    /// A session on `target`, with options. Waits for a server that is not there yet, says so every few seconds, and
+    /// gives up after [`SessionOptions::connect_timeout`].
+    pub fn connect_with(target: &str, graph: &Graph, options: SessionOptions) -> Result<Session> {
+        if target.is_empty() {
+            return Ok(Session::on_task(Task::local(), graph, options));
+        }
+        let (len, def) = graph.build(|builder| {
+            let len = builder.complete_len();
+            (len, builder.export(0, len))
+        });
+        let remote = RemoteSession::create(target, def, options.for_server())?;
+        Ok(Session::over(Backend::Remote(remote), graph, len))
     }
 
     /// A session on a task of this process. Sessions on the same task share variables by name.
     pub fn on_task(task: Arc<Task>, graph: &Graph, options: SessionOptions) -> Session {
+        let direct = DirectSession::new(task, options.for_this_process());
+        Session::over(Backend::Direct(direct), graph, 0)
+    }
+
+    fn over(backend: Backend, graph: &Graph, extended: usize) -> Session {
         Session {
             graph: graph.clone(),
-            direct: DirectSession::new(task, options),
-            extended: AtomicUsize::new(0),
+            backend,
+            extended: AtomicUsize::new(extended),
             extending: Mutex::new(()),
             prepared: RwLock::default(),
         }
+    }
+
+    /// Clears containers of variables and queues (the default one if none is named) on all tasks that the server at
+    /// `target` knows, and ends its sessions: what a program left behind no longer meets the next one.
+    pub fn reset(target: &str, containers: &[&str]) -> Result<()> {
+        ensure!(
+            !target.is_empty(),
+            InvalidArgument,
+            "there is nothing to reset in this process: a session here has variables of its own, which go with it"
+        );
+        tensorfleet_cluster::reset(target, containers, &[], SessionOptions::default().connect_timeout)
     }
 
     /// The graph it runs.
@@ -144,14 +186,14 @@ impl Session {
 
     /// Ends the session. Running steps are cancelled, later ones refused.
     pub fn close(&self) -> Result<()> {
-        let closed = self.direct.close();
+        let closed = self.backend.close();
         self.prepared.write().clear();
         closed
     }
 
     /// The devices that nodes can be placed on.
-    pub fn list_devices(&self) -> Vec<DeviceAttributes> {
-        self.direct.list_devices()
+    pub fn list_devices(&self) -> Result<Vec<DeviceAttributes>> {
+        self.backend.list_devices()
     }
 
     /// The prepared call for a signature, made now if it is new.
@@ -170,7 +212,7 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Gives the runtime the nodes that were added since the last time. Nodes never change, so what is prepared
+    /// Gives the backend the nodes that were added since the last time. Nodes never change, so what is prepared
     /// stays valid.
     fn extend_to_graph(&self) -> Result<()> {
         if self.extended.load(Ordering::Acquire) >= self.graph.complete_len() {
@@ -183,7 +225,7 @@ impl Session {
             (end, (end > start).then(|| builder.export(start, end)))
         });
         if let Some(def) = def {
-            self.direct.extend(def)?;
+            self.backend.extend(def)?;
             self.extended.store(end, Ordering::Release);
         }
         Ok(())
@@ -222,14 +264,14 @@ impl Session {
         let feed_names: Vec<&str> = feeds.iter().map(|feed| feed.name.as_str()).collect();
         let fetch_names: Vec<&str> = fetches.iter().map(String::as_str).collect();
         let target_names: Vec<&str> = targets.iter().map(String::as_str).collect();
-        let callable = match fetch_names.is_empty() && target_names.is_empty() {
+        let call = match fetch_names.is_empty() && target_names.is_empty() {
             true => None,
-            false => Some(self.direct.make_callable(&feed_names, &fetch_names, &target_names)?),
+            false => Some(self.backend.prepare(&feed_names, &fetch_names, &target_names)?),
         };
         if sources.iter().enumerate().all(|(index, &source)| source == Source::Result(index)) {
             sources.clear();
         }
-        Ok(Prepared { callable, feeds, sources })
+        Ok(Prepared { call, feeds, sources })
     }
 }
 
@@ -291,19 +333,26 @@ impl Feed {
 }
 
 impl Prepared {
-    fn run<F: Fetch>(&self, fetch: &F, feeds: Vec<Tensor>, options: &RunOptions) -> Result<F::Value> {
+    fn run<F: Fetch>(
+        &self,
+        fetch: &F,
+        feeds: Vec<Tensor>,
+        options: &RunOptions,
+        trace: Trace,
+    ) -> Result<(F::Value, RunMetadata)> {
         for (feed, value) in self.feeds.iter().zip(&feeds) {
             feed.check(value)?;
         }
-        let run = |feeds| match &self.callable {
-            Some(callable) => callable.run(feeds, options),
-            None => Ok(Vec::new()),
+        let run = |feeds| match &self.call {
+            Some(call) => call.run(feeds, options, trace),
+            None => Ok(Default::default()),
         };
         if self.sources.is_empty() {
-            return fetch.take(&mut Results::new(run(feeds)?));
+            let (results, metadata) = run(feeds)?;
+            return Ok((fetch.take(&mut Results::new(results))?, metadata));
         }
         let fed = feeds.clone();
-        let results = run(feeds)?;
+        let (results, metadata) = run(feeds)?;
         let pick = |source: &Source| {
             let tensor = match *source {
                 Source::Result(index) => results.get(index),
@@ -312,7 +361,7 @@ impl Prepared {
             tensor.cloned().ok_or_else(|| Status::internal("a run gave fewer tensors than were asked for"))
         };
         let tensors = self.sources.iter().map(pick).collect::<Result<_>>()?;
-        fetch.take(&mut Results::new(tensors))
+        Ok((fetch.take(&mut Results::new(tensors))?, metadata))
     }
 }
 
@@ -354,6 +403,16 @@ impl Step<'_> {
 
     /// Runs what `fetch` needs, and gives its values.
     pub fn run<F: Fetch>(self, fetch: F) -> Result<F::Value> {
+        self.run_as(fetch, Trace::Off).map(|(value, _)| value)
+    }
+
+    /// Like [`Step::run`], with a record of the run: which node ran when, on which device, for how long. From a server
+    /// comes the graph of each task as well.
+    pub fn run_traced<F: Fetch>(self, fetch: F) -> Result<(F::Value, RunMetadata)> {
+        self.run_as(fetch, Trace::Full)
+    }
+
+    fn run_as<F: Fetch>(self, fetch: F, trace: Trace) -> Result<(F::Value, RunMetadata)> {
         if let Some(status) = self.error {
             return Err(status);
         }
@@ -362,7 +421,7 @@ impl Step<'_> {
         let endpoints: SmallVec<[Endpoint; 4]> = self.feeds.iter().map(|(endpoint, _)| *endpoint).collect();
         let prepared = self.session.lookup(&endpoints, &request)?;
         let tensors = self.feeds.into_iter().map(|(_, tensor)| tensor).collect();
-        prepared.run(&fetch, tensors, &self.options)
+        prepared.run(&fetch, tensors, &self.options, trace)
     }
 }
 
@@ -395,6 +454,7 @@ impl<F: Fetch> PreparedRun<F> {
             };
             tensors.push(adapted.unwrap_or(tensor));
         }
-        self.prepared.run(&self.fetch, tensors, options)
+        let (value, _) = self.prepared.run(&self.fetch, tensors, options, Trace::Off)?;
+        Ok(value)
     }
 }

@@ -189,10 +189,8 @@ fn initial_value(builder: &mut GraphBuilder, initial: Input, class: Option<Strin
         Input::Tensor(tensor) => {
             let node = NewNode::new("Const").name("initial_value").attr("dtype", tensor.dtype());
             let node = node.attr("value", tensor);
-            builder.emit(match class {
-                Some(class) => node.attr("_class", vec![class]),
-                None => node,
-            })
+            let Some(class) = class else { return builder.emit(node) };
+            anywhere(builder, |builder| builder.emit(node.attr("_class", vec![class])))
         }
         _ => Err(Status::internal("an initial value is an edge or a tensor")),
     }
@@ -228,9 +226,12 @@ fn resource(builder: &mut GraphBuilder, initial: Input) -> Result<Parts> {
     within(builder, "IsInitialized", |builder| {
         builder.add(NewNode::new("VarIsInitializedOp").input(handle))
     })?;
+    // Nothing but the device request holds these to the variable's place, so they repeat it.
+    let device = builder.node(handle.node).device.to_string();
     let assign = NewNode::new("AssignVariableOp").name("Assign").input(handle).input(initial);
-    let initializer = builder.add(assign)?;
-    let read = within(builder, "Read", |builder| builder.read_variable(handle, dtype))?;
+    let initializer = anywhere(builder, |builder| builder.add(assign.device(&device)))?;
+    let read = NewNode::new("ReadVariableOp").input(handle).attr("dtype", dtype).device(&device);
+    let read = within(builder, "Read", |builder| builder.emit(read))?;
     Ok(Parts { kind: Kind::Resource, dtype, handle, initial_value: initial, initializer, read })
 }
 
@@ -241,6 +242,15 @@ fn within<R>(
 ) -> Result<R> {
     let depth = builder.depth();
     builder.enter_name_scope(name)?;
+    let result = work(builder);
+    builder.leave(depth);
+    result
+}
+
+/// Builds nodes outside the device scopes around.
+fn anywhere<R>(builder: &mut GraphBuilder, work: impl FnOnce(&mut GraphBuilder) -> Result<R>) -> Result<R> {
+    let depth = builder.depth();
+    builder.enter_anywhere();
     let result = work(builder);
     builder.leave(depth);
     result

@@ -97,6 +97,8 @@ pub(super) enum Frame {
     /// Hides the control inputs and the branches and loops around it.
     Outside,
     Colocate(NodeId),
+    /// Hides the devices and colocations around it: nodes go where their inputs are.
+    Anywhere,
     /// The scope could not be entered; every node built inside fails with the reason.
     Invalid(Status),
     /// Inside a branch or loop. Hides the control inputs around it: the branch's pivot and the loop's entries
@@ -173,7 +175,8 @@ impl Scopes {
 
     /// Nodes to colocate with, innermost first.
     pub(super) fn colocations(&self) -> impl Iterator<Item = NodeId> {
-        self.0.iter().rev().filter_map(|frame| match frame {
+        let near = self.0.iter().rev().take_while(|frame| !matches!(frame, Frame::Anywhere));
+        near.filter_map(|frame| match frame {
             Frame::Colocate(node) => Some(*node),
             _ => None,
         })
@@ -190,7 +193,7 @@ impl Scopes {
                     device = choose(node)?;
                 }
                 Frame::Device(DeviceScope::Invalid(status)) => return Err(status.clone()),
-                Frame::Device(DeviceScope::Reset) | Frame::Colocate(_) => break,
+                Frame::Device(DeviceScope::Reset) | Frame::Colocate(_) | Frame::Anywhere => break,
                 _ => {}
             }
         }

@@ -9,36 +9,36 @@ use tensorfleet_core::{Graph, NodeId, Result, Status, ensure};
 use tensorfleet_ops::op::Flow;
 
 /// The index of a frame; 0 is the root.
-pub(super) type FrameIndex = u32;
+pub(crate) type FrameIndex = u32;
 
 /// A loop of the graph.
-pub(super) struct FrameInfo {
+pub(crate) struct FrameInfo {
     /// The frame's name, as its `Enter` nodes give it.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The frame around it; the root is its own parent.
-    pub(super) parent: FrameIndex,
+    pub(crate) parent: FrameIndex,
     /// How many iterations may be under way at once.
-    pub(super) parallel_iterations: usize,
+    pub(crate) parallel_iterations: usize,
 }
 
 /// The loops of a graph, and where each node runs.
-pub(super) struct Frames {
-    pub(super) infos: Vec<FrameInfo>,
+pub(crate) struct Frames {
+    pub(crate) infos: Vec<FrameInfo>,
     /// Per node, the frame it runs in.
-    pub(super) runs_in: Vec<FrameIndex>,
+    pub(crate) runs_in: Vec<FrameIndex>,
     /// Per node, the frame its outputs are in.
-    pub(super) leads_to: Vec<FrameIndex>,
+    pub(crate) leads_to: Vec<FrameIndex>,
 }
 
 /// What an `Enter` node says about its frame.
-pub(super) struct EnterAttrs {
-    pub(super) frame_name: String,
-    pub(super) parallel_iterations: i64,
+pub(crate) struct EnterAttrs {
+    pub(crate) frame_name: String,
+    pub(crate) parallel_iterations: i64,
 }
 
 impl Frames {
     /// Finds the frames of `graph`. `flow` tells the part each node plays, `enter` reads an `Enter` node's attributes.
-    pub(super) fn find(
+    pub(crate) fn find(
         graph: &Graph,
         flow: impl Fn(NodeId) -> Flow,
         enter: impl Fn(NodeId) -> Result<EnterAttrs>,

@@ -14,6 +14,9 @@ mod frames;
 mod loops;
 mod slots;
 mod step;
+mod trace;
 
 pub use executable::{Executable, KernelSource};
-pub use step::{OnStepDone, Step};
+pub(crate) use frames::{EnterAttrs, FrameIndex, Frames};
+pub use step::{Caller, OnStepDone, Step, lend_thread};
+pub use trace::Trace;

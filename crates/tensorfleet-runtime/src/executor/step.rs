@@ -7,9 +7,11 @@
 //! The first error ends it: nodes not yet run are skipped, and those that wait are cancelled. An error that is only a
 //! consequence of another one never hides its cause.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, bail};
@@ -19,6 +21,7 @@ use tensorfleet_ops::op::{Cost, Flow};
 use super::counts::{Arrival, MergeInput};
 use super::executable::{Body, CONTROL, ExecNode, Executable, InputKind};
 use super::loops::{Iteration, IterationRef};
+use super::trace::Trace;
 use crate::thread_pool;
 
 /// Called once with the results in order, `None` for dead ones, or with the error.
@@ -41,10 +44,44 @@ const EXPENSIVE_LINEAR_BYTES: usize = 256 << 10;
 /// Inputs of a `Heavy` node above this size are worth another thread.
 const EXPENSIVE_HEAVY_BYTES: usize = 16 << 10;
 
+/// Nodes a caller that has other duties runs itself, before it leaves the rest to the pool.
+const BORROWED_THREAD_NODES: usize = 4096;
+
+thread_local! {
+    /// Whether whoever completes a wait on this thread lets the step go on here.
+    static IS_LENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `complete`, which ends the wait of some nodes, and lets their steps go on on this thread with what is cheap. For
+/// threads with other duties that have just received what the nodes waited for: another thread need not be woken.
+pub fn lend_thread<T>(complete: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_LENT.set(self.0);
+        }
+    }
+    let _restore = Restore(IS_LENT.replace(true));
+    complete()
+}
+
+/// Whose thread starts a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Caller {
+    /// A thread that waits for the step anyway: it runs whatever it can.
+    Waits,
+    /// A thread with other duties, say one that serves sockets: it runs what is cheap, and leaves what takes long to
+    /// the pool.
+    HasOtherDuties,
+}
+
 /// A run of an executable.
 pub struct Step {
     pub(super) executable: Arc<Executable>,
     context: Arc<StepContext>,
+    trace: Option<Arc<Trace>>,
+    /// Nodes that wait for something: kept so that a stuck step can be explained.
+    waiting: Mutex<Vec<u32>>,
     root: Iteration,
     arguments: Box<[Mutex<Option<Tensor>>]>,
     results: Box<[Mutex<Option<Value>>]>,
@@ -69,6 +106,8 @@ enum Outcome {
 /// A thread at work on a step. Its lists are kept from node to node, so that running one allocates nothing.
 struct Worker<'a> {
     step: &'a Arc<Step>,
+    /// How many nodes a thread with other duties may still run.
+    budget: Option<usize>,
     /// Nodes this thread will run, the next one last.
     stack: ReadyList,
     /// How many of them are expensive.
@@ -79,37 +118,66 @@ struct Worker<'a> {
 }
 
 impl Step {
-    /// Runs `executable` with these arguments. Works on the calling thread as long as there is something to do, then
-    /// returns; `on_done` is called on whichever thread finishes last.
+    /// Runs `executable` with these arguments. Works on the calling thread as long as there is something to do for it,
+    /// then returns; `on_done` is called on whichever thread finishes last.
     pub fn start(
         executable: Arc<Executable>,
         context: Arc<StepContext>,
         arguments: Vec<Tensor>,
         on_done: OnStepDone,
     ) {
+        if let Some(step) = Step::new(executable, context, arguments, None, on_done) {
+            step.run(Caller::Waits);
+        }
+    }
+
+    /// A step ready to [`run`](Step::run). With the wrong number of arguments there is none, and `on_done` gets the
+    /// error.
+    pub fn new(
+        executable: Arc<Executable>,
+        context: Arc<StepContext>,
+        arguments: Vec<Tensor>,
+        trace: Option<Arc<Trace>>,
+        on_done: OnStepDone,
+    ) -> Option<Arc<Step>> {
         if arguments.len() != executable.num_args {
             let (expected, found) = (executable.num_args, arguments.len());
-            return on_done(Err(Status::internal(format!(
-                "the step takes {expected} arguments, got {found}"
-            ))));
+            on_done(Err(Status::internal(format!("the step takes {expected} arguments, got {found}"))));
+            return None;
         }
         let sources = executable.sources.len();
-        let step = Arc::new(Step {
+        Some(Arc::new(Step {
             root: Iteration::root(&executable.frames[0]),
             arguments: arguments.into_iter().map(|argument| Mutex::new(Some(argument))).collect(),
             results: (0..executable.num_results).map(|_| Mutex::new(None)).collect(),
-            // One more for this function, so that the step cannot end before all sources are handed out.
+            // One more for `run`, so that the step cannot end before all sources are handed out.
             outstanding: AtomicUsize::new(sources + 1),
             has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             on_done: Mutex::new(Some(on_done)),
             executable,
             context,
-        });
+            trace,
+            waiting: Mutex::default(),
+        }))
+    }
+
+    /// Sets the step going, once.
+    pub fn run(self: &Arc<Step>, caller: Caller) {
         let ready = |&node: &u32| Ready { node, iteration: None, is_dead: false, is_expensive: false };
-        let ready = step.executable.sources.iter().rev().map(ready).collect();
-        step.run_nodes(ready);
-        step.retire(0);
+        let ready = self.executable.sources.iter().rev().map(ready).collect();
+        let budget = (caller == Caller::HasOtherDuties).then_some(BORROWED_THREAD_NODES);
+        self.run_nodes(ready, budget);
+        self.retire(0);
+    }
+
+    /// The nodes that wait for something, with their ops.
+    pub fn waiting(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let node = |&index: &u32| {
+            let item = &self.executable.nodes[index as usize];
+            (item.name.clone(), item.op.clone())
+        };
+        self.waiting.lock().iter().map(node).collect()
     }
 
     pub(super) fn iteration<'a>(&'a self, iteration: &'a IterationRef) -> &'a Iteration {
@@ -117,9 +185,12 @@ impl Step {
     }
 
     /// Runs nodes, and what they make ready, until nothing is left for this thread.
-    fn run_nodes(self: &Arc<Step>, stack: ReadyList) {
+    fn run_nodes(self: &Arc<Step>, stack: ReadyList, budget: Option<usize>) {
+        // A node that ends another's wait (an enqueue, a send) must not run that one below itself.
+        let was_lent = IS_LENT.replace(false);
         let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
-        Worker { step: self, stack, expensive: 0, new, inputs, outputs }.run();
+        Worker { step: self, budget, stack, expensive: 0, new, inputs, outputs }.run();
+        IS_LENT.set(was_lent);
     }
 
     fn is_expensive(&self, ready: &Ready) -> bool {
@@ -220,8 +291,10 @@ impl Step {
                         outputs,
                         is_input_dead: ready.is_dead,
                     };
+                    let started = self.trace.as_ref().map(|trace| trace.now());
                     let compute = AssertUnwindSafe(|| kernel.compute(&mut context));
                     catch_unwind(compute).unwrap_or_else(|_| Err(panicked()))?;
+                    self.record(ready.node, started, outputs);
                 }
                 KernelBox::Async(kernel) => return self.start_async(&**kernel, ready, inputs, outputs),
             },
@@ -252,26 +325,53 @@ impl Step {
             is_input_dead: ready.is_dead,
         };
         let (node, iteration, is_dead) = (ready.node, ready.iteration.clone(), ready.is_dead);
+        let started = self.trace.as_ref().map(|trace| trace.now());
         let step = self.clone();
         let mut continuation = Continuation(Some((call.clone(), move |result: Result<Outputs>| {
-            thread_pool::shared().spawn(move || {
+            step.stops_waiting(node);
+            let resume = move |budget| {
                 let ready = Ready { node, iteration, is_dead, is_expensive: false };
                 let (mut outputs, mut new) = (Values::new(), ReadyList::new());
                 let result = result.map(|values| outputs.extend(values));
+                step.record(node, started, &outputs);
                 step.settle(&ready, result, &mut outputs, &mut new);
-                step.run_nodes(new);
-            });
+                step.run_nodes(new, budget);
+            };
+            match IS_LENT.get() {
+                true => resume(Some(BORROWED_THREAD_NODES)),
+                false => thread_pool::shared().spawn(move || resume(None)),
+            }
         })));
         let start = || kernel.start(context, Box::new(move |result| continuation.complete(result)));
         // A panic drops the continuation, which completes the call with an error.
         let _ = catch_unwind(AssertUnwindSafe(start));
-        match std::mem::replace(&mut *call.lock(), AsyncCall::Returned) {
+        let mut call = call.lock();
+        match std::mem::replace(&mut *call, AsyncCall::Returned) {
             AsyncCall::Finished(result) => {
                 outputs.clear();
                 outputs.extend(result?);
+                self.record(node, started, outputs);
                 Ok(Outcome::Finished)
             }
-            _ => Ok(Outcome::Waiting),
+            _ => {
+                // Still under the call's lock, so that the continuation comes after this.
+                self.waiting.lock().push(node);
+                Ok(Outcome::Waiting)
+            }
+        }
+    }
+
+    fn stops_waiting(&self, node: u32) {
+        let mut waiting = self.waiting.lock();
+        if let Some(position) = waiting.iter().position(|&other| other == node) {
+            waiting.swap_remove(position);
+        }
+    }
+
+    /// Notes in the trace, if there is one, that a node has run.
+    fn record(&self, node: u32, started: Option<Duration>, outputs: &Values) {
+        if let (Some(trace), Some(started)) = (&self.trace, started) {
+            trace.add(node, started, outputs);
         }
     }
 
@@ -375,6 +475,11 @@ impl Step {
 impl Worker<'_> {
     fn run(&mut self) {
         while let Some(ready) = self.stack.pop() {
+            if self.budget == Some(0) {
+                self.stack.push(ready);
+                return self.leave_rest_to_pool();
+            }
+            self.budget = self.budget.map(|budget| budget - 1);
             self.expensive -= usize::from(ready.is_expensive);
             let step = self.step;
             if step.has_failed.load(Ordering::Acquire) {
@@ -397,19 +502,25 @@ impl Worker<'_> {
     /// Gives new work to this thread, or to others where that pays.
     fn hand_out(&mut self) {
         let is_only_one = self.new.len() + self.stack.len() <= 1;
+        let has_other_duties = self.budget.is_some();
         for mut ready in self.new.drain(..) {
-            if is_only_one || !self.step.is_expensive(&ready) {
+            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&ready) {
                 self.stack.push(ready);
-            } else if self.expensive == 0 {
+            } else if self.expensive == 0 && !has_other_duties {
                 self.expensive += 1;
                 ready.is_expensive = true;
                 // At the bottom: what is cheap may make more work for other threads.
                 self.stack.insert(0, ready);
             } else {
                 let step = self.step.clone();
-                thread_pool::shared().spawn(move || step.run_nodes(vec![ready]));
+                thread_pool::shared().spawn(move || step.run_nodes(vec![ready], None));
             }
         }
+    }
+
+    fn leave_rest_to_pool(&mut self) {
+        let (step, rest) = (self.step.clone(), std::mem::take(&mut self.stack));
+        thread_pool::shared().spawn(move || step.run_nodes(rest, None));
     }
 }
 

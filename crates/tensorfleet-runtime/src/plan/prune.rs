@@ -25,24 +25,37 @@ pub struct Signature {
 /// `index` k; result `k` is the input of a node with op `_Retval`. Errors are TensorFlow's: an unknown name is
 /// NotFound, a bad combination InvalidArgument.
 pub fn prune(checked: &CheckedGraph, signature: &Signature) -> Result<Graph> {
-    let graph = checked.graph();
-    let feeds = resolve_feeds(checked, &signature.feeds)?;
-    let fetches = resolve_fetches(checked, &signature.fetches, &feeds)?;
-    let targets = resolve_targets(graph, &signature.targets)?;
-    ensure!(
-        !(fetches.is_empty() && targets.is_empty()),
-        InvalidArgument,
-        "Must specify at least one target to fetch or execute."
-    );
-    let needed = needed_nodes(graph, &feeds, &fetches, &targets);
-    Rewrite { checked, feeds: &feeds, new_ids: vec![None; graph.len()], pruned: Graph::new() }.run(
-        &needed,
-        &signature.feeds,
-        &fetches,
-    )
+    let Demand { feeds, fetches, needed } = Demand::of(checked, signature)?;
+    let new_ids = vec![None; checked.graph().len()];
+    Rewrite { checked, feeds: &feeds, new_ids, pruned: Graph::new() }.run(&needed, &signature.feeds, &fetches)
 }
 
-type Feeds = FxHashMap<Endpoint, usize>;
+/// A signature, resolved: what it names and what that takes.
+pub(super) struct Demand {
+    pub(super) feeds: Feeds,
+    pub(super) fetches: Vec<Endpoint>,
+    /// Per node, whether a fetch or target depends on it.
+    pub(super) needed: Vec<bool>,
+}
+
+impl Demand {
+    pub(super) fn of(checked: &CheckedGraph, signature: &Signature) -> Result<Demand> {
+        let graph = checked.graph();
+        let feeds = resolve_feeds(checked, &signature.feeds)?;
+        let fetches = resolve_fetches(checked, &signature.fetches, &feeds)?;
+        let targets = resolve_targets(graph, &signature.targets)?;
+        ensure!(
+            !(fetches.is_empty() && targets.is_empty()),
+            InvalidArgument,
+            "Must specify at least one target to fetch or execute."
+        );
+        let needed = needed_nodes(graph, &feeds, &fetches, &targets);
+        Ok(Demand { feeds, fetches, needed })
+    }
+}
+
+/// The index of each feed, by the tensor it stands in for.
+pub(super) type Feeds = FxHashMap<Endpoint, usize>;
 
 fn resolve(graph: &Graph, name: &str, role: &str) -> Result<Endpoint> {
     let (node, slot) = parse_endpoint(name)?;
@@ -96,7 +109,7 @@ fn resolve_targets(graph: &Graph, names: &[String]) -> Result<Vec<NodeId>> {
 }
 
 /// A fed placeholder need not run even where only its control edges are used.
-fn is_fed_placeholder(graph: &Graph, id: NodeId, feeds: &Feeds) -> bool {
+pub(super) fn is_fed_placeholder(graph: &Graph, id: NodeId, feeds: &Feeds) -> bool {
     matches!(&*graph.node(id).op, "Placeholder" | "PlaceholderV2")
         && feeds.contains_key(&Endpoint::new(id, 0))
 }

@@ -1,0 +1,176 @@
+//! What the command line accepts, and the help that teaches it.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Distributed TensorFlow: servers of a cluster, and a look at a running one.
+#[derive(Parser, Debug)]
+#[command(name = "tensorfleet", version, arg_required_else_help = true, after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// Say more: once for what changes, twice for why (RUST_LOG says it in detail).
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  A parameter server and a worker, each in its own shell:
+    tensorfleet serve --ps_hosts=localhost:2222 --worker_hosts=localhost:2223 --job_name=ps --task_index=0
+    tensorfleet serve --ps_hosts=localhost:2222 --worker_hosts=localhost:2223 --job_name=worker --task_index=0
+  What they are doing:
+    tensorfleet status grpc://localhost:2222
+
+Exit codes: 0 done, 1 an error, 2 a mistake in the arguments.";
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run one task of a cluster.
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArguments),
+    /// Show the tasks of a cluster, their devices, and what running steps wait for.
+    #[command(after_help = STATUS_HELP)]
+    Status(StatusArguments),
+}
+
+const SERVE_HELP: &str = "\
+Every task is started with the same cluster and its own --job_name and --task_index, in any order. TensorFlow programs and
+`tensorfleet` programs connect to any of them: Session(\"grpc://localhost:2222\").
+
+Examples:
+  tensorfleet serve --ps_hosts=a:2222,b:2222 --worker_hosts=c:2222 --job_name=ps --task_index=1
+  tensorfleet serve --cluster='{\"ps\": [\"a:2222\"], \"worker\": [\"b:2222\", \"c:2222\"]}' --job_name=worker --task_index=0
+  tensorfleet serve --cluster=@cluster.toml --job_name=chief --task_index=0
+  TF_CONFIG='{\"cluster\": {\"ps\": [\"a:2222\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}' tensorfleet serve
+
+SIGTERM or Ctrl-C ends it: running steps get a few seconds, then the exit code is 0. A second one ends it at once.";
+
+/// Arguments of `serve`. Flags have the names they have in TensorFlow programs; dashes do as well as underscores.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ServeArguments {
+    /// Addresses of the job `ps`, separated by commas.
+    #[arg(long = "ps_hosts", alias = "ps-hosts", value_name = "HOST:PORT,…")]
+    pub(crate) ps_hosts: Option<String>,
+
+    /// Addresses of the job `worker`, separated by commas.
+    #[arg(long = "worker_hosts", alias = "worker-hosts", value_name = "HOST:PORT,…")]
+    pub(crate) worker_hosts: Option<String>,
+
+    /// All jobs with their addresses: JSON, or @FILE for a file with JSON or TOML.
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub(crate) cluster: Option<String>,
+
+    /// The job of this task, e.g. ps.
+    #[arg(long = "job_name", alias = "job-name", value_name = "JOB")]
+    pub(crate) job_name: Option<String>,
+
+    /// The index of this task in its job, from 0.
+    #[arg(long = "task_index", alias = "task-index", value_name = "INDEX", allow_negative_numbers = true)]
+    pub(crate) task_index: Option<u32>,
+
+    /// Where to listen, if not on all interfaces at the port the cluster names.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) bind: Option<String>,
+
+    /// End with exit code 0 once sessions have used this task, all have ended, and none has come back for some seconds.
+    #[arg(
+        long = "until-done",
+        alias = "until_done",
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "5",
+        value_parser = seconds
+    )]
+    pub(crate) until_done: Option<Duration>,
+
+    /// How long a new session waits for tasks of the cluster that do not answer.
+    #[arg(long = "session-timeout", alias = "session_timeout", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) session_timeout: Option<Duration>,
+}
+
+const STATUS_HELP: &str = "\
+Any task of the cluster will do: it knows the others, and all are asked.
+
+Examples:
+  tensorfleet status grpc://localhost:2222
+  tensorfleet status localhost:2222 --watch
+  tensorfleet status localhost:2222 --json | jq '.tasks[].status.steps'";
+
+/// Arguments of `status`.
+#[derive(Args, Debug)]
+pub(crate) struct StatusArguments {
+    /// A task of the cluster: grpc://HOST:PORT, or HOST:PORT.
+    pub(crate) target: String,
+
+    /// Everything the tasks say, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Show it again every two seconds, until Ctrl-C.
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+/// A time in seconds, possibly with a fraction.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    Duration::try_from_secs_f64(number).map_err(|_| format!("{text} s is not a time to wait"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn serve(arguments: &[&str]) -> Result<ServeArguments, clap::Error> {
+        let all = ["tensorfleet", "serve"].iter().chain(arguments);
+        match Arguments::try_parse_from(all)?.command {
+            Command::Serve(serve) => Ok(serve),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn underscores_and_dashes_are_the_same() {
+        for arguments in [
+            ["--ps_hosts=a:1", "--worker_hosts=b:1", "--job_name=ps", "--task_index=0"],
+            ["--ps-hosts=a:1", "--worker-hosts=b:1", "--job-name=ps", "--task-index=0"],
+        ] {
+            let serve = serve(&arguments).unwrap();
+            assert_eq!(
+                (serve.ps_hosts.as_deref(), serve.worker_hosts.as_deref()),
+                (Some("a:1"), Some("b:1"))
+            );
+            assert_eq!((serve.job_name.as_deref(), serve.task_index), (Some("ps"), Some(0)));
+        }
+    }
+
+    #[test]
+    fn until_done_has_a_default_time() {
+        assert_eq!(serve(&[]).unwrap().until_done, None);
+        assert_eq!(serve(&["--until-done"]).unwrap().until_done, Some(Duration::from_secs(5)));
+        assert_eq!(serve(&["--until-done=0.5"]).unwrap().until_done, Some(Duration::from_millis(500)));
+        assert!(serve(&["--until-done=-1"]).is_err());
+        assert!(serve(&["--until-done=soon"]).is_err());
+    }
+
+    #[test]
+    fn an_index_that_is_no_index_is_a_mistake_in_the_arguments() {
+        for index in ["--task_index=-1", "--task_index=x", "--task_index=1.5"] {
+            let error = serve(&[index]).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains("--task_index"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Which cluster a task belongs to and which task it is, from flags and environment.
+//!
+//! Flags win over `TF_CONFIG`, each for itself: the cluster may come from the environment and the task from flags. Two
+//! flags that say the same thing differently are a mistake, not a matter of precedence.
+
+use tensorfleet_cluster::{ClusterSpec, TaskId, TfConfig};
+use tensorfleet_core::{Result, Status, bail};
+
+use crate::arguments::ServeArguments;
+
+/// The cluster and this process's task in it. `tf_config` is the value of `TF_CONFIG`, if it is set.
+pub(crate) fn resolve(arguments: &ServeArguments, tf_config: Option<&str>) -> Result<(ClusterSpec, TaskId)> {
+    let from_flags = cluster_of_flags(arguments)?;
+    let (job, index) = (arguments.job_name.as_deref(), arguments.task_index);
+    let needs_environment = from_flags.is_none() || (job.is_none() && index.is_none());
+    let config = match tf_config.filter(|text| needs_environment && !text.trim().is_empty()) {
+        // With a cluster from flags, what the variable says of another cluster is not this command's business.
+        Some(_) if from_flags.is_some() => None,
+        Some(text) => Some(TfConfig::parse(text)?),
+        None => None,
+    };
+    let (cluster, own_task) = match (from_flags, config) {
+        (Some(cluster), _) => (cluster, None),
+        (None, Some(config)) => (config.cluster, config.task),
+        (None, None) => bail!(
+            InvalidArgument,
+            "no cluster is given: use --ps_hosts and --worker_hosts, --cluster, or the environment variable TF_CONFIG"
+        ),
+    };
+    let task = match (job, index, own_task) {
+        (Some(job), Some(index), _) => TaskId::new(job, index),
+        (None, None, Some(task)) => task,
+        (None, Some(_), _) => {
+            return Err(missing("--job_name is", "which job this task belongs to", &cluster));
+        }
+        (Some(_), None, _) => {
+            return Err(missing("--task_index is", "which task of its job this is", &cluster));
+        }
+        (None, None, None) => {
+            return Err(missing(
+                "--job_name and --task_index are",
+                "which task of the cluster this is",
+                &cluster,
+            ));
+        }
+    };
+    cluster.address(&task.job, task.index)?;
+    Ok((cluster, task))
+}
+
+fn cluster_of_flags(arguments: &ServeArguments) -> Result<Option<ClusterSpec>> {
+    let ServeArguments { ps_hosts, worker_hosts, cluster, .. } = arguments;
+    match (cluster, ps_hosts, worker_hosts) {
+        (None, None, None) => Ok(None),
+        (None, ps, workers) => {
+            let hosts = |hosts: &Option<String>| hosts.clone().unwrap_or_default();
+            ClusterSpec::from_hosts(&hosts(ps), &hosts(workers)).map(Some)
+        }
+        (Some(cluster), None, None) => match cluster.strip_prefix('@') {
+            Some(path) => ClusterSpec::from_file(path).map(Some),
+            None => ClusterSpec::from_json(cluster).map_err(|status| status.context("--cluster")).map(Some),
+        },
+        (Some(_), ps, _) => {
+            let other = if ps.is_some() { "--ps_hosts" } else { "--worker_hosts" };
+            bail!(InvalidArgument, "--cluster and {other} both describe the cluster: give one of them")
+        }
+    }
+}
+
+fn missing(flags_are: &str, meaning: &str, cluster: &ClusterSpec) -> Status {
+    let jobs: Vec<String> = cluster
+        .jobs()
+        .map(|job| {
+            let indices = cluster.task_indices(job).unwrap_or_default();
+            let (first, last) = (indices.first().unwrap_or(&0), indices.last().unwrap_or(&0));
+            if first == last { format!("{job} {first}") } else { format!("{job} {first}–{last}") }
+        })
+        .collect();
+    Status::invalid_argument(format!(
+        "{flags_are} missing: say {meaning} (the cluster has {})",
+        jobs.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TF_CONFIG: &str =
+        r#"{"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "worker", "index": 0}}"#;
+
+    fn flags(ps: &str, worker: &str, job: &str, index: u32) -> ServeArguments {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_string());
+        ServeArguments {
+            ps_hosts: given(ps),
+            worker_hosts: given(worker),
+            job_name: given(job),
+            task_index: Some(index),
+            ..Default::default()
+        }
+    }
+
+    #[track_caller]
+    fn assert_refused(arguments: &ServeArguments, tf_config: Option<&str>, words: &str) {
+        let status = resolve(arguments, tf_config).unwrap_err();
+        assert!(status.text().contains(words), "{status}");
+    }
+
+    #[test]
+    fn hosts_job_and_index_are_enough() {
+        let (cluster, task) = resolve(&flags("a:1,b:1", "c:1", "ps", 1), None).unwrap();
+        assert_eq!((cluster.len(), task.to_string().as_str()), (3, "/job:ps/task:1"));
+    }
+
+    #[test]
+    fn the_environment_is_used_where_flags_are_silent() {
+        let (cluster, task) = resolve(&ServeArguments::default(), Some(TF_CONFIG)).unwrap();
+        assert_eq!((cluster.len(), task), (2, TaskId::new("worker", 0)));
+        // The task from flags, the cluster from the environment.
+        let (_, task) = resolve(&flags("", "", "ps", 0), Some(TF_CONFIG)).unwrap();
+        assert_eq!(task, TaskId::new("ps", 0));
+        // A cluster from flags leaves nothing to the environment, not even nonsense.
+        let (cluster, _) = resolve(&flags("x:1", "", "ps", 0), Some("nonsense")).unwrap();
+        assert_eq!(cluster.address("ps", 0).unwrap(), "x:1");
+    }
+
+    #[test]
+    fn a_missing_job_or_index_is_said() {
+        let none = ServeArguments::default();
+        assert_refused(&none, None, "no cluster is given");
+        assert_refused(&none, Some("  "), "no cluster is given");
+        let mut arguments = flags("a:1,b:1", "c:1", "", 0);
+        assert_refused(&arguments, None, "--job_name is missing");
+        assert_refused(&arguments, None, "ps 0–1, worker 0");
+        arguments.task_index = None;
+        assert_refused(&arguments, None, "--job_name and --task_index are missing");
+        arguments.job_name = Some("ps".into());
+        assert_refused(&arguments, None, "--task_index is missing");
+        assert_refused(&none, Some(r#"{"cluster": {"ps": ["a:1"]}}"#), "--job_name and --task_index");
+    }
+
+    #[test]
+    fn a_task_outside_the_cluster_is_refused() {
+        assert_refused(&flags("a:1", "b:1", "ps", 1), None, "No task with index 1 in job 'ps'");
+        assert_refused(&flags("a:1", "b:1", "chief", 0), None, "No such job in cluster: 'chief'");
+    }
+
+    #[test]
+    fn a_cluster_comes_as_json_or_from_a_file_but_not_twice() {
+        let mut arguments = flags("", "", "worker", 1);
+        arguments.cluster = Some(r#"{"worker": ["a:1", "b:1"]}"#.into());
+        assert_eq!(resolve(&arguments, None).unwrap().0.num_tasks("worker").unwrap(), 2);
+        arguments.cluster = Some("{".into());
+        assert_refused(&arguments, None, "--cluster: the cluster specification is not valid JSON");
+        arguments.cluster = Some("@/does/not/exist.toml".into());
+        assert_refused(&arguments, None, "cannot read the cluster specification '/does/not/exist.toml'");
+        arguments.worker_hosts = Some("a:1".into());
+        assert_refused(&arguments, None, "--cluster and --worker_hosts both describe the cluster");
+    }
+}

@@ -1,0 +1,161 @@
+//! The command as users have it: real processes, exit codes, and what they print.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tensorfleet::{Graph, Session};
+
+fn tensorfleet(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tensorfleet"));
+    command.args(arguments).env_remove("TF_CONFIG").env_remove("RUST_LOG");
+    command
+}
+
+fn free_address() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// A server process; killed if the test fails.
+struct Serving {
+    child: Child,
+    start_line: String,
+}
+
+impl Serving {
+    fn start(arguments: &[&str]) -> Serving {
+        let mut child = tensorfleet(&["serve", "--bind=127.0.0.1"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut start_line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut start_line).unwrap();
+        Serving { child, start_line }
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end, which must come soon.
+    fn wait(&mut self) -> ExitStatus {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "the server did not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn assert_usage_error(output: &Output, words: &str) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.starts_with("error: ") && text.contains(words) && text.contains("--help"), "{text}");
+}
+
+#[test]
+fn a_server_says_where_it_is_and_ends_gracefully_on_a_signal() {
+    for signal in ["-TERM", "-INT"] {
+        let address = free_address();
+        let hosts = format!("--ps_hosts={address}");
+        let mut server = Serving::start(&[&hosts, "--job_name=ps", "--task_index=0"]);
+        let port = address.rsplit(':').next().unwrap();
+        let words = format!("/job:ps/task:0 is ready at grpc://localhost:{port}; cluster: 1 ps");
+        assert!(server.start_line.contains(&words), "{}", server.start_line);
+        server.signal(signal);
+        assert_eq!(server.wait().code(), Some(0));
+    }
+}
+
+#[test]
+fn status_shows_every_task() {
+    let (ps, worker) = (free_address(), free_address());
+    let (ps_hosts, worker_hosts) = (format!("--ps-hosts={ps}"), format!("--worker-hosts={worker}"));
+    let _server = Serving::start(&[&ps_hosts, &worker_hosts, "--job-name=ps", "--task-index=0"]);
+    let output = tensorfleet(&["status", &format!("grpc://{ps}")]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let line = |task: &str| text.lines().find(|line| line.starts_with(task)).unwrap_or_default().to_string();
+    assert!(line("/job:ps/task:0").contains(" up "), "{text}");
+    assert!(line("/job:worker/task:0").contains(" refused "), "{text}");
+    assert!(text.contains("DEVICES\n/job:ps/replica:0/task:0/device:CPU:0"), "{text}");
+    let output = tensorfleet(&["status", &ps, "--json"]).output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["tasks"][0]["status"]["task"], "/job:ps/replica:0/task:0");
+    assert_eq!(document["tasks"][1]["state"], "refused");
+}
+
+#[test]
+fn a_server_until_done_ends_after_its_last_session() {
+    let address = free_address();
+    let cluster = format!(r#"--cluster={{"worker": ["{address}"]}}"#);
+    let mut server = Serving::start(&[&cluster, "--job_name=worker", "--task_index=0", "--until-done=0.5"]);
+    let g = Graph::new();
+    let one = g.constant(1.0f32);
+    let session = Session::connect(&address, &g).unwrap();
+    session.run(&one).unwrap();
+    session.close().unwrap();
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn the_environment_names_cluster_and_task() {
+    let address = free_address();
+    let config =
+        format!(r#"{{"cluster": {{"chief": ["{address}"]}}, "task": {{"type": "chief", "index": 0}}}}"#);
+    let mut child = tensorfleet(&["serve"]).env("TF_CONFIG", config).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let mut server = Serving { child, start_line: line };
+    assert!(server.start_line.contains("/job:chief/task:0"), "{}", server.start_line);
+    server.signal("-TERM");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn mistakes_in_the_arguments_are_explained() {
+    let serve = |arguments: &[&str]| tensorfleet(&["serve"]).args(arguments).output().unwrap();
+    assert_usage_error(&serve(&[]), "no cluster is given");
+    assert_usage_error(&serve(&["--ps_hosts=a:1", "--task_index=0"]), "--job_name is missing");
+    assert_usage_error(&serve(&["--ps_hosts=a:1", "--job_name=ps"]), "--task_index is missing");
+    assert_usage_error(
+        &serve(&["--ps_hosts=a:1", "--job_name=ps", "--task_index=1"]),
+        "No task with index 1",
+    );
+    assert_usage_error(
+        &serve(&["--ps_hosts=a", "--job_name=ps", "--task_index=0"]),
+        "/job:ps/task:0: malformed address 'a'",
+    );
+    let status = tensorfleet(&["status", "http://x:1"]).output().unwrap();
+    assert_usage_error(&status, "grpc://HOST:PORT");
+}
+
+#[test]
+fn errors_are_one_line_that_names_the_address() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let hosts = format!("--ps_hosts={address}");
+    let arguments = ["serve", "--bind=127.0.0.1", &hosts, "--job_name=ps", "--task_index=0"];
+    for (arguments, words) in
+        [(&arguments[..], address.as_str()), (&["status", &free_address()][..], "refused")]
+    {
+        let output = tensorfleet(arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.starts_with("error: ") && text.contains(words) && text.lines().count() == 1, "{text}");
+    }
+}

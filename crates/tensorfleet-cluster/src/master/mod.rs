@@ -1,0 +1,366 @@
+//! [`Master`]: the sessions that clients have on this task.
+//!
+//! A session's graph may use every task of the cluster. The master contacts those it needs, places the graph, cuts each
+//! step into partitions and drives them. It is reached through the master service, or directly by clients in the same
+//! process.
+
+mod config;
+mod contact;
+mod partial_run;
+mod running;
+mod session;
+mod step;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
+use tensorfleet_core::{DeviceName, Result, Status, Tensor, ensure};
+use tensorfleet_proto::tensorflow::run_options::TraceLevel;
+use tensorfleet_proto::tensorflow::{
+    CallableOptions, ConfigProto, DeviceAttributes, GraphDef, RunMetadata, RunOptions,
+};
+use tensorfleet_rpc::Connection;
+use tensorfleet_runtime::plan::Signature;
+
+use crate::cluster_spec::TaskId;
+use crate::peers::{Peer, Peers};
+use crate::random;
+use crate::recent_requests::RecentRequests;
+use crate::status::MasterSessionStatus;
+use crate::worker::{Master as MasterName, Worker};
+use config::{SessionConfig, millis};
+use contact::Asker;
+use session::{MasterSession, Origin};
+use step::StepOptions;
+
+/// How many request numbers a master remembers; as many as TensorFlow's.
+const REMEMBERED_REQUESTS: usize = 10_000;
+/// Sessions at most; a client that leaks them must not exhaust this task.
+const MAX_SESSIONS: usize = 1_000;
+/// Callables and partial runs at most, per session.
+const MAX_PREPARED: usize = 10_000;
+/// How long a session whose client's connection is closed is kept.
+const FORSAKEN_AFTER: Duration = Duration::from_secs(300);
+/// How long tasks are asked for their devices when nobody needs the answer to go on.
+const LIST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The master of one task.
+pub(crate) struct Master {
+    own: TaskId,
+    worker: Arc<Worker>,
+    peers: Arc<Peers>,
+    /// The server's configuration, which wins over a client's.
+    config: ConfigProto,
+    /// How long a new session waits for tasks.
+    patience: Duration,
+    sessions: RwLock<FxHashMap<String, Arc<MasterSession>>>,
+    next_handle: AtomicI64,
+    recent: RecentRequests,
+    totals: Totals,
+}
+
+/// What has happened since the start.
+#[derive(Default)]
+struct Totals {
+    steps: AtomicU64,
+    failed_steps: AtomicU64,
+}
+
+/// A request to run a step.
+#[derive(Default)]
+pub(crate) struct RunStep {
+    pub(crate) session: String,
+    pub(crate) feeds: Vec<(String, Tensor)>,
+    pub(crate) fetches: Vec<String>,
+    pub(crate) targets: Vec<String>,
+    pub(crate) options: RunOptions,
+    pub(crate) partial_run: String,
+    pub(crate) request_id: i64,
+}
+
+/// Fetched tensors in the order of the request, without repetitions, and what was recorded.
+pub(crate) struct RunStepOutput {
+    pub(crate) fetches: Vec<(String, Tensor)>,
+    pub(crate) metadata: RunMetadata,
+}
+
+impl Master {
+    pub(crate) fn new(
+        own: TaskId,
+        worker: Arc<Worker>,
+        peers: Arc<Peers>,
+        config: ConfigProto,
+        patience: Duration,
+    ) -> Master {
+        Master {
+            own,
+            worker,
+            peers,
+            config,
+            patience,
+            sessions: RwLock::default(),
+            next_handle: AtomicI64::new(0),
+            recent: RecentRequests::new(REMEMBERED_REQUESTS),
+            totals: Totals::default(),
+        }
+    }
+
+    fn name(&self) -> MasterName {
+        MasterName { task: self.own.full_name(), incarnation: self.worker.task().incarnation() as i64 }
+    }
+
+    /// Opens a session and gives its handle.
+    pub(crate) async fn create_session(
+        &self,
+        graph: GraphDef,
+        config: Option<ConfigProto>,
+        target: &str,
+        client: Option<Connection>,
+    ) -> Result<String> {
+        let config = SessionConfig::read(config, &self.config)?;
+        ensure!(
+            self.sessions.read().len() < MAX_SESSIONS,
+            ResourceExhausted,
+            "{} has {MAX_SESSIONS} sessions; close sessions that are not used",
+            self.own
+        );
+        let (own, peers) = match &config.cluster {
+            None => (self.own.clone(), self.peers.clone()),
+            Some(cluster) => (config.own_task(cluster, target)?, Arc::new(Peers::new(cluster.clone()))),
+        };
+        let handle = random::session_handle();
+        let origin = Origin { own, peers, master: self.name(), patience: self.patience, client };
+        let session = MasterSession::create(handle.clone(), graph, config, origin).await?;
+        self.sessions.write().insert(handle.clone(), Arc::new(session));
+        tracing::debug!(session = handle, "session created");
+        Ok(handle)
+    }
+
+    fn session(&self, handle: &str) -> Result<Arc<MasterSession>> {
+        self.sessions.read().get(handle).cloned().ok_or_else(|| {
+            Status::aborted(format!(
+                "Session {handle} is not found. Possibly, this master ({}) has restarted, or the session was reset; \
+                 create the session anew",
+                self.own
+            ))
+        })
+    }
+
+    /// Notes that a session is in use by a connection.
+    pub(crate) fn touch(&self, handle: &str, client: &Connection) {
+        if let Some(session) = self.sessions.read().get(handle) {
+            session.touch(Some(client));
+        }
+    }
+
+    /// Adds nodes to a session's graph and gives the new version.
+    pub(crate) async fn extend_session(&self, handle: &str, graph: GraphDef, version: i64) -> Result<i64> {
+        self.session(handle)?.extend(graph, version).await
+    }
+
+    /// Runs a step, or a part of a partial run. Dropping the future cancels it on all tasks.
+    pub(crate) async fn run_step(&self, request: RunStep) -> Result<RunStepOutput> {
+        self.recent.note(request.request_id, "RunStep")?;
+        let session = self.session(&request.session)?;
+        let options = step_options(&request.options);
+        let mut fetches = request.fetches;
+        let mut seen = rustc_hash::FxHashSet::default();
+        fetches.retain(|fetch| seen.insert(fetch.clone()));
+        drop(seen);
+        let result = if request.partial_run.is_empty() {
+            let (names, values): (Vec<String>, Vec<Tensor>) = request.feeds.into_iter().unzip();
+            let plan = session.plan(&texts(&names), &texts(&fetches), &texts(&request.targets)).await?;
+            session.run(&plan, values, &options).await
+        } else {
+            session.run_part(&request.partial_run, request.feeds, &fetches, &options).await
+        };
+        self.count(result.is_ok());
+        let output = result?;
+        Ok(RunStepOutput {
+            fetches: fetches.into_iter().zip(output.fetches).collect(),
+            metadata: output.metadata,
+        })
+    }
+
+    fn count(&self, succeeded: bool) {
+        self.totals.steps.fetch_add(1, Ordering::Relaxed);
+        self.totals.failed_steps.fetch_add(u64::from(!succeeded), Ordering::Relaxed);
+    }
+
+    /// Prepares a partial run and gives its handle.
+    pub(crate) async fn set_up_partial_run(
+        &self,
+        handle: &str,
+        signature: Signature,
+        request_id: i64,
+    ) -> Result<String> {
+        self.recent.note(request_id, "PartialRunSetup")?;
+        let session = self.session(handle)?;
+        ensure!(
+            session.partial_runs.lock().len() < MAX_PREPARED,
+            ResourceExhausted,
+            "the session has {MAX_PREPARED} partial runs under way"
+        );
+        let run = self.next_handle.fetch_add(1, Ordering::Relaxed).to_string();
+        session.set_up_partial_run(signature, run).await
+    }
+
+    /// Prepares a signature and gives its handle.
+    pub(crate) async fn make_callable(
+        &self,
+        handle: &str,
+        options: &CallableOptions,
+        request_id: i64,
+    ) -> Result<i64> {
+        self.recent.note(request_id, "MakeCallable")?;
+        ensure!(
+            options.tensor_connection.is_empty(),
+            Unimplemented,
+            "callables with tensor connections are not supported: feed and fetch the tensors instead"
+        );
+        let session = self.session(handle)?;
+        let plan =
+            session.plan(&texts(&options.feed), &texts(&options.fetch), &texts(&options.target)).await?;
+        let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        let mut callables = session.callables.lock();
+        ensure!(
+            callables.len() < MAX_PREPARED,
+            ResourceExhausted,
+            "the session has {MAX_PREPARED} callables"
+        );
+        callables.insert(number, session::Callable { plan, options: step_options_of(options) });
+        Ok(number)
+    }
+
+    /// Runs a prepared signature with its feeds in order, and gives its fetches in order.
+    pub(crate) async fn run_callable(
+        &self,
+        handle: &str,
+        callable: i64,
+        feeds: Vec<Tensor>,
+        request_id: i64,
+    ) -> Result<(Vec<Tensor>, RunMetadata)> {
+        self.recent.note(request_id, "RunCallable")?;
+        let session = self.session(handle)?;
+        let prepared = session.callables.lock().get(&callable).cloned();
+        let prepared =
+            prepared.ok_or_else(|| Status::invalid_argument(format!("No such callable: {callable}")))?;
+        let result = session.run(&prepared.plan, feeds, &prepared.options).await;
+        self.count(result.is_ok());
+        result.map(|output| (output.fetches, output.metadata))
+    }
+
+    /// Forgets a prepared signature; forgetting it twice is fine.
+    pub(crate) fn release_callable(&self, handle: &str, callable: i64) -> Result<()> {
+        self.session(handle)?.callables.lock().remove(&callable);
+        Ok(())
+    }
+
+    /// Closes a session.
+    pub(crate) async fn close_session(&self, handle: &str) -> Result<()> {
+        let session = self.session(handle)?;
+        self.sessions.write().remove(handle);
+        session.close().await;
+        Ok(())
+    }
+
+    /// The devices of a session; without one, the master's own and those of the other tasks.
+    pub(crate) async fn list_devices(
+        &self,
+        handle: &str,
+    ) -> Result<(Vec<DeviceAttributes>, Vec<DeviceAttributes>)> {
+        if !handle.is_empty() {
+            let session = self
+                .session(handle)
+                .map_err(|status| Status::invalid_argument(format!("ListDevices: {}", status.text())))?;
+            return Ok((session.list_devices().await, Vec::new()));
+        }
+        let others: Vec<TaskId> =
+            contact::all_tasks(self.peers.spec()).into_iter().filter(|task| *task != self.own).collect();
+        let asker = Asker { task: &self.own, peers: &self.peers, renames: false };
+        let present = contact::contact_present(&asker, &others, LIST_PATIENCE).await;
+        let remote = present.into_iter().flatten().flat_map(|contacted| contacted.devices).collect();
+        Ok((self.worker.devices(), remote))
+    }
+
+    /// Closes all sessions and empties containers on all tasks, or on those that the filters admit.
+    pub(crate) async fn reset(&self, containers: &[String], filters: &[String]) -> Result<()> {
+        let filters: Vec<DeviceName> = filters.iter().map(|filter| filter.parse()).collect::<Result<_>>()?;
+        let sessions: Vec<Arc<MasterSession>> =
+            self.sessions.write().drain().map(|(_, session)| session).collect();
+        let tasks = contact::all_tasks(self.peers.spec()).into_iter().filter(|task| {
+            let name = task.full_name().parse::<DeviceName>();
+            *task == self.own
+                || filters.is_empty()
+                || name.is_ok_and(|name| filters.iter().any(|filter| filter.is_compatible_with(&name)))
+        });
+        let cleared = tasks.map(|task| async move {
+            match self.peers.peer(&task) {
+                Ok(Peer::Local(worker)) => worker.cleanup_all(containers),
+                Ok(Peer::Remote(worker)) => {
+                    // A task that cannot be reached has no state that anybody could see.
+                    if let Err(status) = worker.cleanup_all(containers).await {
+                        tracing::warn!("resetting {task}: {status}");
+                    }
+                }
+                Err(_) => {}
+            }
+        });
+        futures_util::future::join_all(cleared).await;
+        futures_util::future::join_all(sessions.iter().map(|session| session.close())).await;
+        Ok(())
+    }
+
+    /// Closes sessions whose clients are gone.
+    pub(crate) async fn sweep(&self) {
+        let forsaken: Vec<Arc<MasterSession>> = {
+            let mut sessions = self.sessions.write();
+            let handles: Vec<String> = sessions
+                .iter()
+                .filter(|(_, session)| session.is_forsaken(FORSAKEN_AFTER))
+                .map(|(handle, _)| handle.clone())
+                .collect();
+            handles.iter().filter_map(|handle| sessions.remove(handle)).collect()
+        };
+        for session in forsaken {
+            tracing::info!(session = session.handle, "closing a session whose client is gone");
+            session.close().await;
+        }
+    }
+
+    /// Closes all sessions.
+    pub(crate) async fn close_all(&self) {
+        let sessions: Vec<Arc<MasterSession>> =
+            self.sessions.write().drain().map(|(_, session)| session).collect();
+        futures_util::future::join_all(sessions.iter().map(|session| session.close())).await;
+    }
+
+    /// Sessions, for `status`.
+    pub(crate) fn report(&self) -> Vec<MasterSessionStatus> {
+        self.sessions.read().values().map(|session| session.report()).collect()
+    }
+
+    /// Steps run and steps failed since the start.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.totals.steps.load(Ordering::Relaxed), self.totals.failed_steps.load(Ordering::Relaxed))
+    }
+}
+
+fn texts(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+fn step_options(options: &RunOptions) -> StepOptions {
+    StepOptions {
+        timeout: millis(options.timeout_in_ms),
+        wants_trace: options.trace_level != TraceLevel::NoTrace as i32,
+        wants_graphs: options.output_partition_graphs,
+    }
+}
+
+fn step_options_of(callable: &CallableOptions) -> StepOptions {
+    callable.run_options.as_ref().map(step_options).unwrap_or_default()
+}

@@ -1,0 +1,473 @@
+//! [`MasterSession`]: a client's graph, where its nodes are, and the plans of its steps.
+//!
+//! The graph is placed as a whole when it arrives. The first run of a signature plans it: cut down, simplified, cut at
+//! the borders of tasks, registered with each. After that a run is one message to each participating task.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::{FxHashMap, FxHasher};
+use tensorfleet_core::{DType, DeviceName, GraphLimits, Result, Status, ensure};
+use tensorfleet_proto::tensorflow::{CreateWorkerSessionRequest, DeviceAttributes, GraphDef, ServerDef};
+use tensorfleet_rpc::Connection;
+use tensorfleet_runtime::checked_graph::CheckedGraph;
+use tensorfleet_runtime::plan::{self, Device, DeviceIndex, PlaceOptions, PlanOptions, Signature};
+
+use super::config::SessionConfig;
+use super::contact::{self, Asker, Contacted};
+use super::partial_run::PartialRun;
+use super::running::RunningSteps;
+use super::step::StepOptions;
+use crate::cluster_spec::TaskId;
+use crate::peers::{Peer, Peers};
+use crate::worker::{Master as MasterName, NewWorkerSession, SessionRef};
+
+/// Plans kept per session; a client that never repeats a signature must not exhaust memory.
+const MAX_PLANS: usize = 1024;
+
+/// A session.
+pub(super) struct MasterSession {
+    pub(super) handle: String,
+    pub(super) config: SessionConfig,
+    /// The master's own task, as the session's cluster names it.
+    own: TaskId,
+    master: MasterName,
+    pub(super) peers: Arc<Peers>,
+    /// How long to wait for tasks that the graph needs.
+    patience: Duration,
+    state: RwLock<Arc<SessionState>>,
+    extending: tokio::sync::Mutex<()>,
+    plans: RwLock<FxHashMap<u64, Vec<Arc<PlannedStep>>>>,
+    /// Numbers the nodes that partitioning adds; held while a plan is made.
+    next_name: tokio::sync::Mutex<u64>,
+    pub(super) running: RunningSteps,
+    pub(super) partial_runs: Mutex<FxHashMap<String, Arc<PartialRun>>>,
+    pub(super) callables: Mutex<FxHashMap<i64, Callable>>,
+    created: Instant,
+    usage: Mutex<Usage>,
+}
+
+struct Usage {
+    last: Instant,
+    client: Option<Connection>,
+}
+
+/// The graph and where it is; replaced as a whole when the graph grows.
+#[derive(Clone, Default)]
+struct SessionState {
+    checked: CheckedGraph,
+    placement: Vec<DeviceIndex>,
+    devices: Vec<Device>,
+    attributes: Vec<DeviceAttributes>,
+    /// Tasks that have a worker session.
+    members: Vec<TaskId>,
+    version: i64,
+}
+
+/// A signature, planned and registered with the tasks that take part.
+pub(super) struct PlannedStep {
+    pub(super) signature: Signature,
+    pub(super) feed_dtypes: Vec<DType>,
+    pub(super) partitions: Vec<RegisteredPartition>,
+    /// For each fetch, the feeds it depends on; only kept for partial runs.
+    pub(super) fetch_needs: Vec<Vec<usize>>,
+}
+
+/// A prepared run.
+#[derive(Clone)]
+pub(super) struct Callable {
+    pub(super) plan: Arc<PlannedStep>,
+    pub(super) options: StepOptions,
+}
+
+/// A partition that its task has accepted.
+pub(super) struct RegisteredPartition {
+    pub(super) task: TaskId,
+    pub(super) graph: String,
+    /// Feeds it takes: number and rendezvous key.
+    pub(super) feeds: Vec<(usize, String)>,
+    /// Fetches it makes: number and rendezvous key.
+    pub(super) fetches: Vec<(usize, String)>,
+}
+
+/// What a plan is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Whole,
+    Partial,
+}
+
+/// Where a session comes from.
+pub(super) struct Origin {
+    pub(super) own: TaskId,
+    pub(super) peers: Arc<Peers>,
+    pub(super) master: MasterName,
+    pub(super) patience: Duration,
+    pub(super) client: Option<Connection>,
+}
+
+impl MasterSession {
+    /// A session with this graph. Waits for the tasks the graph needs.
+    pub(super) async fn create(
+        handle: String,
+        graph: GraphDef,
+        config: SessionConfig,
+        origin: Origin,
+    ) -> Result<MasterSession> {
+        let session = MasterSession {
+            handle,
+            patience: config.operation_timeout.unwrap_or(origin.patience),
+            config,
+            own: origin.own,
+            master: origin.master,
+            peers: origin.peers,
+            state: RwLock::default(),
+            extending: tokio::sync::Mutex::default(),
+            plans: RwLock::default(),
+            next_name: tokio::sync::Mutex::default(),
+            running: RunningSteps::new(),
+            partial_runs: Mutex::default(),
+            callables: Mutex::default(),
+            created: Instant::now(),
+            usage: Mutex::new(Usage { last: Instant::now(), client: origin.client }),
+        };
+        match session.grow(graph).await {
+            Ok(state) => *session.state.write() = Arc::new(state),
+            Err(status) => {
+                session.delete_worker_sessions().await;
+                return Err(status);
+            }
+        }
+        Ok(session)
+    }
+
+    /// Adds nodes. On an error the session is as before.
+    pub(super) async fn extend(&self, graph: GraphDef, version: i64) -> Result<i64> {
+        let _one_at_a_time = self.extending.lock().await;
+        let current = self.state().version;
+        ensure!(
+            version == current,
+            Aborted,
+            "Current version is {current}, but the caller believes it is {version}: the session was extended by somebody else"
+        );
+        let mut state = self.grow(graph).await?;
+        state.version += 1;
+        let version = state.version;
+        *self.state.write() = Arc::new(state);
+        Ok(version)
+    }
+
+    fn state(&self) -> Arc<SessionState> {
+        self.state.read().clone()
+    }
+
+    /// The state with `graph` added: checked, its tasks contacted, placed.
+    async fn grow(&self, graph: GraphDef) -> Result<SessionState> {
+        let old = self.state();
+        let mut state = blocking(move || {
+            let mut state = SessionState::clone(&old);
+            state.checked.extend(graph, &GraphLimits::default())?;
+            Ok(state)
+        })
+        .await?;
+        let missing = self.missing_tasks(&state)?;
+        self.join(&mut state, &missing).await?;
+        let options = PlaceOptions {
+            allow_soft_placement: self.config.allow_soft_placement,
+            local_task: self.own.full_name().parse()?,
+        };
+        let state = blocking(move || {
+            // Stateful nodes keep the device they have: their state is there.
+            let placed = state.placement.iter().enumerate();
+            let fixed: Vec<Option<DeviceIndex>> = placed
+                .map(|(index, &device)| state.checked.is_stateful(index).then_some(device))
+                .chain(std::iter::repeat(None))
+                .take(state.checked.graph().len())
+                .collect();
+            state.placement = plan::place(&state.checked, &state.devices, &fixed, &options)?;
+            Ok(state)
+        })
+        .await?;
+        if self.config.log_device_placement {
+            // TensorFlow prints these on the master's standard output.
+            for line in plan::describe(&state.checked, &state.placement, &state.devices) {
+                println!("{line}");
+            }
+        }
+        Ok(state)
+    }
+
+    /// The tasks that the graph needs and that are not members yet.
+    fn missing_tasks(&self, state: &SessionState) -> Result<Vec<TaskId>> {
+        let mut visible = Vec::new();
+        let mut names = Vec::new();
+        for task in contact::all_tasks(self.peers.spec()) {
+            let name: DeviceName = task.full_name().parse()?;
+            if task == self.own || self.config.admits(&name) {
+                visible.push(task);
+                names.push(name);
+            }
+        }
+        let required = plan::required_tasks(state.checked.graph(), &names, &self.own.full_name().parse()?)?;
+        let required = required.into_iter().map(|index| visible[index].clone());
+        Ok(required.filter(|task| !state.members.contains(task)).collect())
+    }
+
+    /// Makes tasks members: waits for their answer, takes their devices, makes worker sessions.
+    async fn join(&self, state: &mut SessionState, tasks: &[TaskId]) -> Result<()> {
+        let asker = self.asker();
+        let contacted = contact::contact(&asker, tasks, self.patience).await?;
+        let sessions = contacted.iter().map(|contacted| self.create_worker_session(&contacted.task));
+        try_join_all(sessions).await?;
+        for Contacted { task, devices } in contacted {
+            for attributes in devices {
+                let name: DeviceName = attributes.name.parse()?;
+                if task == self.own || self.config.admits(&name) {
+                    state.devices.push(Device::new(name, attributes.incarnation));
+                    state.attributes.push(attributes);
+                }
+            }
+            state.members.push(task);
+        }
+        Ok(())
+    }
+
+    fn asker(&self) -> Asker<'_> {
+        Asker { task: &self.own, peers: &self.peers, renames: self.config.cluster.is_some() }
+    }
+
+    async fn create_worker_session(&self, task: &TaskId) -> Result<()> {
+        let server = ServerDef {
+            cluster: self.config.cluster.as_ref().map(|cluster| cluster.as_cluster_def()),
+            job_name: task.job.clone(),
+            task_index: task.index as i32,
+            protocol: "grpc".to_string(),
+            ..Default::default()
+        };
+        match self.peers.peer(task)? {
+            Peer::Local(worker) => worker.create_session(NewWorkerSession {
+                handle: self.handle.clone(),
+                server: Some(server),
+                isolate_state: self.config.isolate_state,
+                master: self.master.clone(),
+                connection: None,
+            }),
+            Peer::Remote(worker) => {
+                let request = CreateWorkerSessionRequest {
+                    session_handle: self.handle.clone(),
+                    server_def: Some(server),
+                    isolate_session_state: self.config.isolate_state,
+                    master_task: self.master.task.clone(),
+                    master_incarnation: self.master.incarnation,
+                    ..Default::default()
+                };
+                worker.create_session(&request).await
+            }
+        }
+    }
+
+    /// Tells the members that the session is over. Those that do not answer will find out by themselves.
+    async fn delete_worker_sessions(&self) {
+        let members = self.state().members.clone();
+        let deletions = members.iter().map(|task| async move {
+            match self.peers.peer(task) {
+                Ok(Peer::Local(worker)) => worker.delete_session(&self.handle),
+                Ok(Peer::Remote(worker)) => {
+                    if let Err(status) = worker.delete_session(&self.handle).await {
+                        tracing::debug!("closing session {} on {task}: {status}", self.handle);
+                    }
+                }
+                Err(_) => {}
+            }
+        });
+        futures_util::future::join_all(deletions).await;
+    }
+
+    /// Ends the session: running steps are cancelled and waited for, later ones refused. Variables stay.
+    pub(super) async fn close(&self) {
+        self.running.close().await;
+        self.plans.write().clear();
+        self.callables.lock().clear();
+        self.partial_runs.lock().clear();
+        self.delete_worker_sessions().await;
+    }
+
+    /// The session's devices, those of the master's own task first. A graph that has not needed a task yet has not met it:
+    /// such tasks are asked now, and left out if they do not answer.
+    pub(super) async fn list_devices(&self) -> Vec<DeviceAttributes> {
+        let state = self.state();
+        let mut devices = state.attributes.clone();
+        let others: Vec<TaskId> = contact::all_tasks(self.peers.spec())
+            .into_iter()
+            .filter(|task| !state.members.contains(task))
+            .filter(|task| task.full_name().parse().is_ok_and(|name| self.config.admits(&name)))
+            .collect();
+        for contacted in contact::contact_present(&self.asker(), &others, self.patience).await {
+            devices.extend(contacted.into_iter().flat_map(|contacted| contacted.devices));
+        }
+        let prefix = format!("{}/", self.own.full_name());
+        devices.sort_by_key(|device| (!device.name.starts_with(&prefix), device.name.clone()));
+        devices
+    }
+
+    /// The plan for a signature, made now if it is new.
+    pub(super) async fn plan(
+        &self,
+        feeds: &[&str],
+        fetches: &[&str],
+        targets: &[&str],
+    ) -> Result<Arc<PlannedStep>> {
+        let mut hasher = FxHasher::default();
+        (feeds, fetches, targets).hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some(plan) = self.find_plan(hash, feeds, fetches, targets) {
+            return Ok(plan);
+        }
+        let mut next_name = self.next_name.lock().await;
+        if let Some(plan) = self.find_plan(hash, feeds, fetches, targets) {
+            return Ok(plan);
+        }
+        self.running.check_open()?;
+        let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+        let signature = Signature { feeds: owned(feeds), fetches: owned(fetches), targets: owned(targets) };
+        let plan = Arc::new(self.make_plan(signature, &mut next_name, Run::Whole).await?);
+        let evicted = {
+            let mut plans = self.plans.write();
+            let evicted =
+                if plans.len() >= MAX_PLANS { std::mem::take(&mut *plans) } else { Default::default() };
+            plans.entry(hash).or_default().push(plan.clone());
+            evicted
+        };
+        for plan in evicted.into_values().flatten() {
+            self.deregister(&plan).await;
+        }
+        Ok(plan)
+    }
+
+    /// A plan for one partial run, whose state is its own.
+    pub(super) async fn plan_partial(&self, signature: Signature) -> Result<PlannedStep> {
+        self.running.check_open()?;
+        let mut next_name = self.next_name.lock().await;
+        self.make_plan(signature, &mut next_name, Run::Partial).await
+    }
+
+    fn find_plan(
+        &self,
+        hash: u64,
+        feeds: &[&str],
+        fetches: &[&str],
+        targets: &[&str],
+    ) -> Option<Arc<PlannedStep>> {
+        let is_same = |plan: &&Arc<PlannedStep>| {
+            let Signature { feeds: f, fetches: g, targets: t } = &plan.signature;
+            f == feeds && g == fetches && t == targets
+        };
+        self.plans.read().get(&hash)?.iter().find(is_same).cloned()
+    }
+
+    /// Plans a signature and registers its partitions.
+    async fn make_plan(&self, signature: Signature, next_name: &mut u64, run: Run) -> Result<PlannedStep> {
+        let state = self.state();
+        let mut next = *next_name;
+        // A partial run is cut where the client says, not where it would be simplest.
+        let options = PlanOptions { simplify: self.config.simplify && run == Run::Whole };
+        let (plan, signature, fetch_needs, next) = blocking(move || {
+            let (placement, devices) = (&state.placement, &state.devices);
+            let plan = plan::plan_step(&state.checked, placement, devices, &signature, &mut next, &options)?;
+            let needs = match run {
+                Run::Partial => super::partial_run::fetch_needs(&state.checked, &signature)?,
+                Run::Whole => Vec::new(),
+            };
+            let mut partitions = Vec::with_capacity(plan.partitions.len());
+            for partition in plan.partitions {
+                let device = &devices[partition.device.index()].name;
+                let task =
+                    TaskId::new(device.job.clone().unwrap_or_default(), device.task.unwrap_or_default());
+                partitions.push((task, partition.graph, partition.feeds, partition.fetches));
+            }
+            Ok(((partitions, plan.feed_dtypes), signature, needs, next))
+        })
+        .await?;
+        *next_name = next;
+        let (partitions, feed_dtypes) = plan;
+        let registrations = partitions.into_iter().map(|(task, graph, feeds, fetches)| async move {
+            let registered = match self.peers.peer(&task)? {
+                Peer::Local(worker) => {
+                    let handle = self.handle.clone();
+                    blocking(move || {
+                        let session = SessionRef { handle: &handle, is_created: true, connection: None };
+                        worker.register_graph(&session, graph.to_graph_def())
+                    })
+                    .await
+                }
+                Peer::Remote(worker) => worker.register_graph(&self.handle, graph.to_graph_def()).await,
+            };
+            let graph = registered.map_err(|status| super::step::from_task(&task, status))?;
+            Ok::<_, Status>(RegisteredPartition { task, graph, feeds, fetches })
+        });
+        let partitions = try_join_all(registrations).await?;
+        Ok(PlannedStep { signature, feed_dtypes, partitions, fetch_needs })
+    }
+
+    /// Forgets the registered partitions of a plan.
+    pub(super) async fn deregister(&self, plan: &PlannedStep) {
+        for partition in &plan.partitions {
+            let done = match self.peers.peer(&partition.task) {
+                Ok(Peer::Local(worker)) => {
+                    let session = SessionRef { handle: &self.handle, is_created: true, connection: None };
+                    worker.deregister_graph(&session, &partition.graph)
+                }
+                Ok(Peer::Remote(worker)) => worker.deregister_graph(&self.handle, &partition.graph).await,
+                Err(status) => Err(status),
+            };
+            if let Err(status) = done {
+                tracing::debug!("forgetting a graph on {}: {status}", partition.task);
+            }
+        }
+    }
+
+    /// Notes that the session is in use, and by whom.
+    pub(super) fn touch(&self, client: Option<&Connection>) {
+        let mut usage = self.usage.lock();
+        usage.last = Instant::now();
+        if let Some(client) = client {
+            usage.client = Some(client.clone());
+        }
+    }
+
+    /// Whether the client is gone without having closed the session.
+    pub(super) fn is_forsaken(&self, patience: Duration) -> bool {
+        let usage = self.usage.lock();
+        let is_gone = usage.client.as_ref().is_some_and(|client| !client.is_open());
+        is_gone && usage.last.elapsed() > patience && self.running.count() == 0
+    }
+
+    pub(super) fn report(&self) -> crate::status::MasterSessionStatus {
+        let usage = self.usage.lock();
+        crate::status::MasterSessionStatus {
+            handle: self.handle.clone(),
+            age_seconds: self.created.elapsed().as_secs_f64(),
+            idle_seconds: usage.last.elapsed().as_secs_f64(),
+            graph_nodes: self.state.read().checked.graph().len(),
+            plans: self.plans.read().values().map(Vec::len).sum(),
+            running_steps: self.running.count(),
+            client: usage
+                .client
+                .as_ref()
+                .map_or("this process".to_string(), |client| client.peer().to_string()),
+        }
+    }
+}
+
+/// Runs work that takes long on a thread that may be busy for long.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => {
+            Err(Status::internal(format!("planning failed: {error}: this is a bug in Tensorfleet")))
+        }
+    }
+}

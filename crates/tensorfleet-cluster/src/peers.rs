@@ -1,0 +1,136 @@
+//! [`Peers`]: how to reach the other tasks of a cluster.
+//!
+//! A task whose server lives in this process is called directly, and tensors pass by reference; any other through its
+//! channel. Which of the two is decided at each use, because servers of one process may start in any order.
+
+use std::sync::{Arc, LazyLock, Weak};
+
+use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
+use tensorfleet_core::{Result, Status};
+use tensorfleet_ops::rendezvous::Transfer;
+use tensorfleet_rpc::{Channel, ChannelOptions};
+
+use crate::cluster_spec::{ClusterSpec, TaskId};
+use crate::remote_worker::RemoteWorker;
+use crate::server::ServerCore;
+use crate::worker::Worker;
+
+/// The tasks of a cluster as one of them sees them.
+pub(crate) struct Peers {
+    spec: Arc<ClusterSpec>,
+    channels: RwLock<FxHashMap<String, Channel>>,
+}
+
+/// Another task, or this one.
+#[derive(Clone)]
+pub(crate) enum Peer {
+    /// In this process.
+    Local(Arc<Worker>),
+    Remote(RemoteWorker),
+}
+
+/// The servers of this process by the address their cluster knows them by.
+static LOCAL: LazyLock<RwLock<FxHashMap<String, Weak<ServerCore>>>> = LazyLock::new(RwLock::default);
+
+/// Makes a server known inside the process.
+pub(crate) fn announce(server: &Arc<ServerCore>) {
+    let mut local = LOCAL.write();
+    for address in server.local_addresses() {
+        local.insert(address, Arc::downgrade(server));
+    }
+}
+
+/// Withdraws a server.
+pub(crate) fn withdraw(server: &ServerCore) {
+    let mut local = LOCAL.write();
+    for address in server.local_addresses() {
+        // Another server may have taken the address since.
+        local.retain(|other, known| *other != address || !std::ptr::eq(known.as_ptr(), server));
+    }
+}
+
+/// The server of this process at an address.
+pub(crate) fn local(address: &str) -> Option<Arc<ServerCore>> {
+    LOCAL.read().get(address).and_then(Weak::upgrade)
+}
+
+impl Peers {
+    pub(crate) fn new(spec: Arc<ClusterSpec>) -> Peers {
+        Peers { spec, channels: RwLock::default() }
+    }
+
+    /// The cluster.
+    pub(crate) fn spec(&self) -> &Arc<ClusterSpec> {
+        &self.spec
+    }
+
+    /// The task with this name.
+    pub(crate) fn peer(&self, task: &TaskId) -> Result<Peer> {
+        let address = self.spec.address(&task.job, task.index)?;
+        if let Some(server) = local(address) {
+            return Ok(Peer::Local(server.worker().clone()));
+        }
+        self.channel(address).map(RemoteWorker::new).map(Peer::Remote)
+    }
+
+    /// The task a device belongs to. What follows the task's name (the rest of a rendezvous key) does not matter.
+    pub(crate) fn of_device(&self, device: &str) -> Result<Peer> {
+        let task = task_of(device).ok_or_else(|| {
+            Status::invalid_argument(format!("'{device}' does not begin with the full name of a task"))
+        })?;
+        self.peer(&task)
+    }
+
+    fn channel(&self, address: &str) -> Result<Channel> {
+        if let Some(channel) = self.channels.read().get(address) {
+            return Ok(channel.clone());
+        }
+        let new = Channel::new(address, ChannelOptions::default())?;
+        Ok(self.channels.write().entry(address.to_string()).or_insert(new).clone())
+    }
+
+    /// Bytes sent to and received from other processes.
+    pub(crate) fn traffic(&self) -> (u64, u64) {
+        let channels = self.channels.read();
+        let stats = channels.values().map(|channel| channel.stats());
+        stats.fold((0, 0), |(sent, received), stats| {
+            (sent + stats.bytes_sent, received + stats.bytes_received)
+        })
+    }
+}
+
+/// The task at the start of `/job:ps/replica:0/task:1/…`.
+fn task_of(device: &str) -> Option<TaskId> {
+    let rest = device.strip_prefix("/job:")?;
+    let (job, rest) = rest.split_once("/replica:0/task:")?;
+    let index = rest.split(['/', ';']).next()?;
+    Some(TaskId::new(job, index.parse().ok()?))
+}
+
+impl Peer {
+    /// Waits for a tensor of a step on that task.
+    pub(crate) async fn recv_tensor(&self, step_id: i64, key: &str) -> Result<Transfer> {
+        match self {
+            Peer::Local(worker) => worker.recv_tensor(step_id, key, 0).await,
+            Peer::Remote(worker) => worker.recv_tensor(step_id, key).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_task_is_found_at_the_start_of_a_key() {
+        let key =
+            "/job:ps/replica:0/task:12/device:CPU:0;00ff;/job:worker/replica:0/task:0/device:CPU:0;x;0:0";
+        assert_eq!(task_of(key), Some(TaskId::new("ps", 12)));
+        for bad in
+            ["", "/job:ps/task:1/device:CPU:0", "/job:ps/replica:0/task:x/cpu:0", "job:ps/replica:0/task:1"]
+        {
+            assert_eq!(task_of(bad), None, "{bad}");
+        }
+    }
+}

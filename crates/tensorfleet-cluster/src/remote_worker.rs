@@ -1,0 +1,179 @@
+//! [`RemoteWorker`]: the worker service of another process, TensorFlow's or ours.
+
+use std::time::{Duration, Instant};
+
+use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_ops::rendezvous::Transfer;
+use tensorfleet_proto::Message;
+use tensorfleet_proto::tensorflow::{
+    CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CreateWorkerSessionRequest,
+    DeleteWorkerSessionRequest, DeregisterGraphRequest, ExecutorOpts, GetStatusRequest, GetStatusResponse,
+    GraphDef, MarkRecvFinishedRequest, RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse,
+    RunGraphRequest, RunGraphResponse,
+};
+use tensorfleet_rpc::{CallOptions, Channel, HeaderMap, Incoming, Parts, recv_tensor, tensors};
+
+use crate::random;
+use crate::wire_status::check_body;
+use crate::worker::{Part, RunGraph, RunGraphOutput};
+
+/// Calls that only tidy up are given this long.
+pub(crate) const CLEANUP_DEADLINE: Duration = Duration::from_secs(10);
+/// Making a worker session and registering a graph are given this long: the peer answered a moment ago.
+const SETUP_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Where the big payload of a `RunGraphResponse` is: recv, tensor, tensor_content.
+const RUN_GRAPH_PAYLOAD: &[u32] = &[1, 2, 4];
+/// `RunGraphRequest.send`.
+const SEND_FIELD: u32 = 3;
+
+/// A worker behind a channel.
+#[derive(Clone)]
+pub(crate) struct RemoteWorker {
+    channel: Channel,
+}
+
+impl RemoteWorker {
+    pub(crate) fn new(channel: Channel) -> RemoteWorker {
+        RemoteWorker { channel }
+    }
+
+    async fn call<M: Message + Default>(
+        &self,
+        method: &'static str,
+        request: &impl Message,
+        patience: Option<Duration>,
+    ) -> Result<M> {
+        let options = CallOptions {
+            deadline: patience.map(|patience| Instant::now() + patience),
+            ..CallOptions::default()
+        };
+        self.channel.call(method, Parts::from_message(request), options).await?.message.decode()
+    }
+
+    /// The task's devices, and what else it says about itself.
+    pub(crate) async fn get_status(
+        &self,
+        deadline: Instant,
+        metadata: &[(&str, &str)],
+    ) -> Result<(GetStatusResponse, HeaderMap)> {
+        let options = CallOptions { deadline: Some(deadline), metadata, ..CallOptions::default() };
+        let request = Parts::from_message(&GetStatusRequest {});
+        let response = self.channel.call("/tensorflow.WorkerService/GetStatus", request, options).await?;
+        Ok((response.message.decode()?, response.metadata))
+    }
+
+    /// Calls one of our own methods, which takes and gives plain bytes.
+    pub(crate) async fn ask(&self, method: &'static str, patience: Duration) -> Result<Incoming> {
+        let options = CallOptions { deadline: Some(Instant::now() + patience), ..CallOptions::default() };
+        Ok(self.channel.call(method, Parts::empty(), options).await?.message)
+    }
+
+    pub(crate) async fn create_session(&self, request: &CreateWorkerSessionRequest) -> Result<()> {
+        self.call("/tensorflow.WorkerService/CreateWorkerSession", request, Some(SETUP_DEADLINE)).await
+    }
+
+    pub(crate) async fn delete_session(&self, handle: &str) -> Result<()> {
+        let request = DeleteWorkerSessionRequest { session_handle: handle.to_string() };
+        self.call("/tensorflow.WorkerService/DeleteWorkerSession", &request, Some(CLEANUP_DEADLINE)).await
+    }
+
+    pub(crate) async fn register_graph(&self, session: &str, graph: GraphDef) -> Result<String> {
+        let request = RegisterGraphRequest {
+            session_handle: session.to_string(),
+            graph_def: Some(graph),
+            create_worker_session_called: true,
+            ..Default::default()
+        };
+        let response: RegisterGraphResponse =
+            self.call("/tensorflow.WorkerService/RegisterGraph", &request, Some(SETUP_DEADLINE)).await?;
+        Ok(response.graph_handle)
+    }
+
+    pub(crate) async fn deregister_graph(&self, session: &str, graph: &str) -> Result<()> {
+        let request = DeregisterGraphRequest {
+            graph_handle: graph.to_string(),
+            session_handle: session.to_string(),
+            create_worker_session_called: true,
+        };
+        self.call("/tensorflow.WorkerService/DeregisterGraph", &request, Some(CLEANUP_DEADLINE)).await
+    }
+
+    /// Runs a partition there. Dropping the future cancels it.
+    pub(crate) async fn run_graph(&self, request: RunGraph) -> Result<RunGraphOutput> {
+        let rest = RunGraphRequest {
+            graph_handle: request.graph,
+            step_id: request.step_id,
+            recv_key: request.receives,
+            exec_opts: Some(ExecutorOpts {
+                record_timeline: request.wants_trace,
+                record_partition_graphs: request.wants_graph,
+                ..Default::default()
+            }),
+            is_partial: request.part != Part::Whole,
+            is_last_partial_run: request.part == Part::Last,
+            session_handle: request.session,
+            store_errors_in_response_body: true,
+            create_worker_session_called: request.session_is_created,
+            request_id: random::request_id(),
+            ..Default::default()
+        };
+        let sends: Vec<(&str, &Tensor)> =
+            request.sends.iter().map(|(key, tensor)| (key.as_str(), tensor)).collect();
+        let message = tensors::with_named_tensors(SEND_FIELD, &sends, &rest);
+        let options = CallOptions { align: RUN_GRAPH_PAYLOAD, ..CallOptions::default() };
+        let response = self.channel.call("/tensorflow.WorkerService/RunGraph", message, options).await?;
+        let response: RunGraphResponse = response.message.decode()?;
+        check_body(response.status_code, &response.status_error_message)?;
+        let tensor = |named: tensorfleet_proto::tensorflow::NamedTensorProto| {
+            let proto = named.tensor.ok_or_else(|| Status::internal("a returned tensor is missing"))?;
+            Ok((named.name, Tensor::from_proto(&proto)?))
+        };
+        Ok(RunGraphOutput {
+            received: response.recv.into_iter().map(tensor).collect::<Result<_>>()?,
+            step_stats: response.step_stats,
+            graphs: response.partition_graph,
+        })
+    }
+
+    pub(crate) async fn cleanup_step(&self, step_id: i64) -> Result<()> {
+        let request = CleanupGraphRequest { step_id };
+        self.call("/tensorflow.WorkerService/CleanupGraph", &request, Some(CLEANUP_DEADLINE)).await
+    }
+
+    pub(crate) async fn cleanup_all(&self, containers: &[String]) -> Result<()> {
+        let request = CleanupAllRequest { container: containers.to_vec() };
+        let _: CleanupAllResponse =
+            self.call("/tensorflow.WorkerService/CleanupAll", &request, Some(CLEANUP_DEADLINE)).await?;
+        Ok(())
+    }
+
+    /// Waits for a tensor of a step there. Dropping the future withdraws the request.
+    pub(crate) async fn recv_tensor(&self, step_id: i64, key: &str) -> Result<Transfer> {
+        let request = RecvTensorRequest {
+            step_id,
+            rendezvous_key: key.to_string(),
+            request_id: random::request_id(),
+            ..Default::default()
+        };
+        let options = CallOptions { align: recv_tensor::ALIGN, ..CallOptions::default() };
+        let message = Parts::from_message(&request);
+        let response = self.channel.call("/tensorflow.WorkerService/RecvTensor", message, options).await?;
+        let received = recv_tensor::parse(response.message)?;
+        if received.require_ack {
+            self.acknowledge(request.request_id);
+        }
+        Ok(received.value)
+    }
+
+    /// Tells a peer that keeps a tensor until it has arrived that it has.
+    fn acknowledge(&self, request_id: i64) {
+        let worker = self.clone();
+        crate::io::handle().spawn(async move {
+            let request = MarkRecvFinishedRequest { request_id };
+            let method = "/tensorflow.WorkerService/MarkRecvFinished";
+            // At worst the peer keeps the tensor until the step is cleaned up.
+            let _: Result<()> = worker.call(method, &request, Some(CLEANUP_DEADLINE)).await;
+        });
+    }
+}

@@ -1,0 +1,378 @@
+//! Both services of a server: from methods and messages to calls of its master and worker, and back.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_proto::tensorflow::{
+    CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CleanupGraphResponse, CloseSessionRequest,
+    CloseSessionResponse, CreateSessionRequest, CreateSessionResponse, CreateWorkerSessionRequest,
+    CreateWorkerSessionResponse, DeleteWorkerSessionRequest, DeleteWorkerSessionResponse,
+    DeregisterGraphRequest, DeregisterGraphResponse, ExtendSessionRequest, ExtendSessionResponse,
+    GetStatusResponse, GetStepSequenceRequest, GetStepSequenceResponse, ListDevicesRequest,
+    ListDevicesResponse, LoggingRequest, LoggingResponse, MakeCallableRequest, MakeCallableResponse,
+    MarkRecvFinishedResponse, NamedTensorProto, PartialRunSetupRequest, PartialRunSetupResponse,
+    RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse, ReleaseCallableRequest,
+    ReleaseCallableResponse, ResetRequest, ResetResponse, RunCallableRequest, RunCallableResponse,
+    RunGraphRequest, RunGraphResponse, RunStepRequest, RunStepResponse, StepSequence, TensorProto,
+};
+use tensorfleet_rpc::{Handler, HeaderMap, MethodInfo, Page, Parts, Reply, Request, tensors};
+use tensorfleet_runtime::plan::Signature;
+
+use crate::master::RunStep;
+use crate::random;
+use crate::server::ServerCore;
+use crate::wire_status::body_text;
+use crate::worker::{Master as MasterName, NewWorkerSession, Part, RunGraph, SessionRef};
+
+/// Says which task calls; stock TensorFlow ignores it.
+pub(crate) const TASK_HEADER: &str = "tensorfleet-task";
+/// Says which cluster specification a task was started with; stock TensorFlow ignores it.
+pub(crate) const CLUSTER_HEADER: &str = "tensorfleet-cluster";
+/// Gives the status document.
+pub(crate) const STATUS_METHOD: &str = "/tensorfleet.FleetService/Status";
+/// Asks a server to end.
+pub(crate) const SHUTDOWN_METHOD: &str = "/tensorfleet.FleetService/Shutdown";
+
+/// Requests that carry neither graphs nor tensors are no bigger than this.
+const SMALL_BYTES: usize = 16 << 20;
+
+/// `RunStepRequest.feed`, `NamedTensorProto.tensor`, `TensorProto.tensor_content`.
+const RUN_STEP_PAYLOAD: &[u32] = &[2, 2, 4];
+/// `RunGraphRequest.send` and so on.
+const RUN_GRAPH_PAYLOAD: &[u32] = &[3, 2, 4];
+/// `RunCallableRequest.feed` and so on.
+const RUN_CALLABLE_PAYLOAD: &[u32] = &[3, 4];
+
+/// `RunStepResponse.tensor`, `RunGraphResponse.recv` and `RunCallableResponse.fetch` have this number.
+const RESULT_FIELD: u32 = 1;
+
+impl Handler for ServerCore {
+    fn method(&self, method: &str) -> Option<MethodInfo> {
+        let any_size = |align: &'static [u32]| MethodInfo { align, ..MethodInfo::default() };
+        let small = MethodInfo { max_message_bytes: SMALL_BYTES, ..MethodInfo::default() };
+        let (service, name) = method.strip_prefix('/')?.split_once('/')?;
+        Some(match (service, name) {
+            ("tensorflow.MasterService", "RunStep") => any_size(RUN_STEP_PAYLOAD),
+            ("tensorflow.MasterService", "RunCallable") => any_size(RUN_CALLABLE_PAYLOAD),
+            ("tensorflow.MasterService", "CreateSession" | "ExtendSession") => any_size(&[]),
+            ("tensorflow.WorkerService", "RunGraph") => any_size(RUN_GRAPH_PAYLOAD),
+            ("tensorflow.WorkerService", "RegisterGraph") => any_size(&[]),
+            ("tensorflow.MasterService" | "tensorflow.WorkerService" | "tensorfleet.FleetService", _) => {
+                small
+            }
+            _ => return None,
+        })
+    }
+
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        async move {
+            let method = request.method.clone();
+            if let Some(name) = method.strip_prefix("/tensorflow.WorkerService/") {
+                return self.worker_call(name, request).await;
+            }
+            if let Some(name) = method.strip_prefix("/tensorflow.MasterService/") {
+                return self.master_call(name, request).await.map(Reply::from);
+            }
+            match &*method {
+                STATUS_METHOD => Ok(Reply::from(Parts::from_message(&Bytes::from(self.status_json())))),
+                SHUTDOWN_METHOD => {
+                    self.request_stop();
+                    Ok(Reply::from(Parts::empty()))
+                }
+                _ => Err(unknown(&method)),
+            }
+        }
+        .boxed()
+    }
+
+    fn page(&self, path: &str) -> Option<Page> {
+        let is_status = matches!(path, "/" | "/status");
+        is_status.then(|| Page { content_type: "application/json", body: self.status_json().into() })
+    }
+}
+
+#[cold]
+fn unknown(method: &str) -> Status {
+    Status::unimplemented(format!("{method} is not supported by this server"))
+}
+
+impl ServerCore {
+    async fn master_call(&self, name: &str, request: Request) -> Result<Parts> {
+        let master = self.master();
+        let (message, connection) = (&request.message, &request.connection);
+        match name {
+            "RunStep" => self.run_step(message.decode()?, connection).await,
+            "RunCallable" => {
+                let request: RunCallableRequest = message.decode()?;
+                master.touch(&request.session_handle, connection);
+                let feeds = request.feed.iter().map(Tensor::from_proto).collect::<Result<_>>()?;
+                let (fetches, metadata) = master
+                    .run_callable(&request.session_handle, request.handle, feeds, request.request_id)
+                    .await?;
+                let rest = RunCallableResponse { metadata: Some(metadata), ..Default::default() };
+                Ok(tensors::with_tensors(RESULT_FIELD, &fetches.iter().collect::<Vec<_>>(), &rest))
+            }
+            "CreateSession" => {
+                let CreateSessionRequest { graph_def, config, target } = message.decode()?;
+                let client = Some(connection.clone());
+                let created = master.create_session(graph_def.unwrap_or_default(), config, &target, client);
+                let session_handle = created.await?;
+                Ok(Parts::from_message(&CreateSessionResponse { session_handle, graph_version: 0 }))
+            }
+            "ExtendSession" => {
+                let request: ExtendSessionRequest = message.decode()?;
+                master.touch(&request.session_handle, connection);
+                let graph = request.graph_def.unwrap_or_default();
+                let version = request.current_graph_version;
+                let new_graph_version =
+                    master.extend_session(&request.session_handle, graph, version).await?;
+                Ok(Parts::from_message(&ExtendSessionResponse { new_graph_version }))
+            }
+            "PartialRunSetup" => {
+                let request: PartialRunSetupRequest = message.decode()?;
+                master.touch(&request.session_handle, connection);
+                let signature =
+                    Signature { feeds: request.feed, fetches: request.fetch, targets: request.target };
+                let partial_run_handle =
+                    master.set_up_partial_run(&request.session_handle, signature, request.request_id).await?;
+                Ok(Parts::from_message(&PartialRunSetupResponse { partial_run_handle }))
+            }
+            "CloseSession" => {
+                let request: CloseSessionRequest = message.decode()?;
+                master.close_session(&request.session_handle).await?;
+                Ok(Parts::from_message(&CloseSessionResponse {}))
+            }
+            "ListDevices" => {
+                let request: ListDevicesRequest = message.decode()?;
+                let (local_device, remote_device) = master.list_devices(&request.session_handle).await?;
+                Ok(Parts::from_message(&ListDevicesResponse { local_device, remote_device }))
+            }
+            "Reset" => {
+                let request: ResetRequest = message.decode()?;
+                master.reset(&request.container, &request.device_filters).await?;
+                Ok(Parts::from_message(&ResetResponse {}))
+            }
+            "MakeCallable" => {
+                let request: MakeCallableRequest = message.decode()?;
+                master.touch(&request.session_handle, connection);
+                let options = request.options.unwrap_or_default();
+                let handle =
+                    master.make_callable(&request.session_handle, &options, request.request_id).await?;
+                Ok(Parts::from_message(&MakeCallableResponse { handle }))
+            }
+            "ReleaseCallable" => {
+                let request: ReleaseCallableRequest = message.decode()?;
+                master.release_callable(&request.session_handle, request.handle)?;
+                Ok(Parts::from_message(&ReleaseCallableResponse {}))
+            }
+            _ => Err(unknown(&request.method)),
+        }
+    }
+
+    /// Runs a step; the error goes into the body if the client can read it there.
+    async fn run_step(
+        &self,
+        request: RunStepRequest,
+        connection: &tensorfleet_rpc::Connection,
+    ) -> Result<Parts> {
+        let in_body = request.store_errors_in_response_body;
+        self.master().touch(&request.session_handle, connection);
+        let run = async {
+            let step = RunStep {
+                session: request.session_handle,
+                feeds: named_tensors(request.feed)?,
+                fetches: request.fetch,
+                targets: request.target,
+                options: request.options.unwrap_or_default(),
+                partial_run: request.partial_run_handle,
+                request_id: request.request_id,
+            };
+            self.master().run_step(step).await
+        };
+        match run.await {
+            Ok(output) => {
+                let rest = RunStepResponse { metadata: Some(output.metadata), ..Default::default() };
+                let fetches: Vec<(&str, &Tensor)> =
+                    output.fetches.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+                Ok(tensors::with_named_tensors(RESULT_FIELD, &fetches, &rest))
+            }
+            Err(status) if in_body => Ok(Parts::from_message(&RunStepResponse {
+                status_code: status.code() as i32,
+                status_error_message: status.message(),
+                ..Default::default()
+            })),
+            Err(status) => Err(status),
+        }
+    }
+
+    async fn worker_call(&self, name: &str, request: Request) -> Result<Reply> {
+        let worker = self.worker();
+        let (message, connection) = (&request.message, &request.connection);
+        let reply = match name {
+            "RecvTensor" => {
+                let request: RecvTensorRequest = message.decode()?;
+                let value =
+                    worker.recv_tensor(request.step_id, &request.rendezvous_key, request.request_id).await?;
+                tensors::recv_tensor_response(&value, micros_now())
+            }
+            "RunGraph" => self.run_graph(message.decode()?, connection).await?,
+            "CleanupGraph" => {
+                let request: CleanupGraphRequest = message.decode()?;
+                worker.cleanup_step(request.step_id);
+                Parts::from_message(&CleanupGraphResponse {})
+            }
+            "GetStatus" => return Ok(self.get_status()),
+            "CreateWorkerSession" => {
+                let request: CreateWorkerSessionRequest = message.decode()?;
+                worker.create_session(NewWorkerSession {
+                    handle: request.session_handle,
+                    server: request.server_def,
+                    isolate_state: request.isolate_session_state,
+                    master: MasterName { task: request.master_task, incarnation: request.master_incarnation },
+                    connection: Some(connection.clone()),
+                })?;
+                Parts::from_message(&CreateWorkerSessionResponse {})
+            }
+            "DeleteWorkerSession" => {
+                let request: DeleteWorkerSessionRequest = message.decode()?;
+                worker.delete_session(&request.session_handle);
+                Parts::from_message(&DeleteWorkerSessionResponse {})
+            }
+            "RegisterGraph" => {
+                let graph_handle = self.register_graph(message.decode()?, connection.clone()).await?;
+                Parts::from_message(&RegisterGraphResponse { graph_handle })
+            }
+            "DeregisterGraph" => {
+                let request: DeregisterGraphRequest = message.decode()?;
+                let session = SessionRef {
+                    handle: &request.session_handle,
+                    is_created: request.create_worker_session_called,
+                    connection: Some(connection),
+                };
+                worker.deregister_graph(&session, &request.graph_handle)?;
+                Parts::from_message(&DeregisterGraphResponse {})
+            }
+            "CleanupAll" => {
+                let request: CleanupAllRequest = message.decode()?;
+                worker.cleanup_all(&request.container);
+                Parts::from_message(&CleanupAllResponse {})
+            }
+            // Transfers are part of the step's own record, so there is nothing to switch or to fetch.
+            "Logging" => {
+                let _: LoggingRequest = message.decode()?;
+                Parts::from_message(&LoggingResponse::default())
+            }
+            "MarkRecvFinished" => Parts::from_message(&MarkRecvFinishedResponse {}),
+            "GetStepSequence" => {
+                let request: GetStepSequenceRequest = message.decode()?;
+                let sequence = |&graph_key: &i64| StepSequence { graph_key, next_step_id: random::step_id() };
+                let step_sequence = request.graph_key.iter().map(sequence).collect();
+                Parts::from_message(&GetStepSequenceResponse { step_sequence })
+            }
+            // Tracing is unimplemented in TensorFlow as well; the others serve collective ops.
+            _ => return Err(unknown(&request.method)),
+        };
+        Ok(Reply::from(reply))
+    }
+
+    fn get_status(&self) -> Reply {
+        let response = GetStatusResponse { device_attributes: self.worker().devices() };
+        let mut metadata = HeaderMap::new();
+        if let Ok(value) = format!("{:016x}", self.cluster().fingerprint()).parse() {
+            metadata.insert(CLUSTER_HEADER, value);
+        }
+        Reply { message: Parts::from_message(&response), metadata }
+    }
+
+    async fn register_graph(
+        &self,
+        request: RegisterGraphRequest,
+        connection: tensorfleet_rpc::Connection,
+    ) -> Result<String> {
+        let worker = self.worker().clone();
+        let register = move || {
+            let session = SessionRef {
+                handle: &request.session_handle,
+                is_created: request.create_worker_session_called,
+                connection: Some(&connection),
+            };
+            worker.register_graph(&session, request.graph_def.unwrap_or_default())
+        };
+        // Compiling a big graph takes long; other calls must not wait for it.
+        match tokio::task::spawn_blocking(register).await {
+            Ok(result) => result,
+            Err(error) => Err(Status::internal(format!("registering a graph failed: {error}"))),
+        }
+    }
+
+    async fn run_graph(
+        &self,
+        request: RunGraphRequest,
+        connection: &tensorfleet_rpc::Connection,
+    ) -> Result<Parts> {
+        let in_body = request.store_errors_in_response_body;
+        let options = request.exec_opts.unwrap_or_default();
+        let run = async {
+            let run = RunGraph {
+                session: request.session_handle,
+                session_is_created: request.create_worker_session_called,
+                graph: request.graph_handle,
+                step_id: request.step_id,
+                sends: named_tensors(request.send)?,
+                receives: request.recv_key,
+                part: match (request.is_partial, request.is_last_partial_run) {
+                    (false, _) => Part::Whole,
+                    (true, false) => Part::Some,
+                    (true, true) => Part::Last,
+                },
+                wants_trace: options.record_timeline,
+                wants_graph: options.record_partition_graphs,
+                request_id: request.request_id,
+                connection: Some(connection.clone()),
+            };
+            self.worker().run_graph(run).await
+        };
+        match run.await {
+            Ok(output) => {
+                let rest = RunGraphResponse {
+                    step_stats: output.step_stats,
+                    partition_graph: output.graphs,
+                    ..Default::default()
+                };
+                let received: Vec<(&str, &Tensor)> =
+                    output.received.iter().map(|(key, tensor)| (key.as_str(), tensor)).collect();
+                Ok(tensors::with_named_tensors(RESULT_FIELD, &received, &rest))
+            }
+            Err(status) if in_body => Ok(Parts::from_message(&RunGraphResponse {
+                status_code: status.code() as i32,
+                status_error_message: body_text(&status),
+                ..Default::default()
+            })),
+            Err(status) => Err(status),
+        }
+    }
+}
+
+fn named_tensors(protos: Vec<NamedTensorProto>) -> Result<Vec<(String, Tensor)>> {
+    let tensor = |named: NamedTensorProto| {
+        let proto: TensorProto = named
+            .tensor
+            .ok_or_else(|| Status::invalid_argument(format!("no tensor is given for '{}'", named.name)))?;
+        let tensor = Tensor::from_proto(&proto).map_err(|status| status.context(&named.name))?;
+        Ok((named.name, tensor))
+    };
+    protos.into_iter().map(tensor).collect()
+}
+
+fn micros_now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64
+}
+
+/// The handler as the server's port wants it.
+pub(crate) fn handler(core: Arc<ServerCore>) -> Arc<dyn Handler> {
+    core
+}

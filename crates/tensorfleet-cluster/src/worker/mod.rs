@@ -1,0 +1,265 @@
+//! [`Worker`]: runs this task's part of other tasks' steps.
+//!
+//! A master tells it of a session, registers partitions of that session's graphs, and runs them step by step. Peers come
+//! for the tensors a step has made here. Nothing is trusted: handles, keys, devices and graphs are checked.
+
+mod rendezvous;
+mod run;
+mod session;
+mod step_table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
+use tensorfleet_core::{DeviceName, Result, Status, ensure};
+use tensorfleet_ops::rendezvous::Transfer;
+use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, ServerDef};
+use tensorfleet_rpc::Connection;
+use tensorfleet_runtime::Task;
+
+pub(crate) use run::{Part, RunGraph, RunGraphOutput};
+pub(crate) use session::{Master, WorkerSession, WorkerSessionReport};
+pub(crate) use step_table::StepReport;
+
+use crate::cluster_spec::ClusterSpec;
+use crate::peers::Peers;
+use crate::recent_requests::RecentRequests;
+use step_table::StepTable;
+
+/// How many request numbers a worker remembers; as many as TensorFlow's.
+const REMEMBERED_REQUESTS: usize = 100_000;
+/// Worker sessions at most. A master that leaks them must not exhaust this task.
+const MAX_SESSIONS: usize = 10_000;
+/// How long a session whose master's connection is closed is kept.
+const FORSAKEN_AFTER: Duration = Duration::from_secs(60);
+
+/// The worker of one task.
+pub(crate) struct Worker {
+    task: Arc<Task>,
+    peers: Arc<Peers>,
+    /// For masters that do not make worker sessions.
+    default_session: Arc<WorkerSession>,
+    sessions: RwLock<FxHashMap<Arc<str>, Arc<WorkerSession>>>,
+    steps: StepTable,
+    recent: RecentRequests,
+}
+
+/// What a master says about a session.
+#[derive(Default)]
+pub(crate) struct NewWorkerSession {
+    pub(crate) handle: String,
+    /// The cluster as the session is to see it, if not as the server does.
+    pub(crate) server: Option<ServerDef>,
+    pub(crate) isolate_state: bool,
+    pub(crate) master: Master,
+    pub(crate) connection: Option<Connection>,
+}
+
+/// Names a session: the handle, and whether the master has made a worker session for it.
+pub(crate) struct SessionRef<'a> {
+    pub(crate) handle: &'a str,
+    pub(crate) is_created: bool,
+    pub(crate) connection: Option<&'a Connection>,
+}
+
+impl Worker {
+    pub(crate) fn new(task: Arc<Task>, peers: Arc<Peers>) -> Worker {
+        let session = WorkerSession::new(
+            "",
+            task.device().clone(),
+            task.resources().clone(),
+            peers.clone(),
+            Master::default(),
+            None,
+        );
+        Worker {
+            task,
+            peers,
+            default_session: Arc::new(session),
+            sessions: RwLock::default(),
+            steps: StepTable::new(),
+            recent: RecentRequests::new(REMEMBERED_REQUESTS),
+        }
+    }
+
+    /// The task it works for.
+    pub(crate) fn task(&self) -> &Arc<Task> {
+        &self.task
+    }
+
+    /// The task's devices.
+    pub(crate) fn devices(&self) -> Vec<DeviceAttributes> {
+        vec![self.task.device_attributes()]
+    }
+
+    /// Makes a session. Making it again changes nothing.
+    pub(crate) fn create_session(&self, new: NewWorkerSession) -> Result<()> {
+        ensure!(!new.handle.is_empty(), InvalidArgument, "a worker session needs a session handle");
+        self.drop_earlier_lives(&new.master);
+        let (device, peers) = match new.server.as_ref().filter(|server| has_tasks(server)) {
+            None => (self.task.device().clone(), self.peers.clone()),
+            Some(server) => self.view_of(server)?,
+        };
+        let resources = match new.isolate_state {
+            true => Arc::new(ResourceManager::new(device.job.as_deref().unwrap_or_default())),
+            false => self.task.resources().clone(),
+        };
+        let mut sessions = self.sessions.write();
+        ensure!(
+            sessions.len() < MAX_SESSIONS,
+            ResourceExhausted,
+            "this task has {MAX_SESSIONS} worker sessions; close sessions that are not used"
+        );
+        let session = |handle: &str| {
+            Arc::new(WorkerSession::new(handle, device, resources, peers, new.master, new.connection))
+        };
+        sessions.entry(new.handle.as_str().into()).or_insert_with(|| session(&new.handle));
+        Ok(())
+    }
+
+    /// A session's own view of the cluster: this task under another name, and other peers.
+    fn view_of(&self, server: &ServerDef) -> Result<(DeviceName, Arc<Peers>)> {
+        let cluster = server.cluster.clone().unwrap_or_default();
+        let cluster = ClusterSpec::from_cluster_def(&cluster)?;
+        let index = u32::try_from(server.task_index)
+            .map_err(|_| Status::invalid_argument(format!("task index {} is negative", server.task_index)))?;
+        cluster.address(&server.job_name, index)?;
+        let device = DeviceName::full(&server.job_name, index, "CPU", 0);
+        Ok((device, Arc::new(Peers::new(Arc::new(cluster)))))
+    }
+
+    /// A restarted master does not know its sessions any more.
+    fn drop_earlier_lives(&self, master: &Master) {
+        if master.task.is_empty() || master.incarnation == 0 {
+            return;
+        }
+        let is_stale = |session: &WorkerSession| {
+            session.master.task == master.task && session.master.incarnation != master.incarnation
+        };
+        let stale: Vec<Arc<str>> = {
+            let sessions = self.sessions.read();
+            sessions
+                .values()
+                .filter(|session| is_stale(session))
+                .map(|session| session.handle.clone())
+                .collect()
+        };
+        stale.iter().for_each(|handle| self.delete_session(handle));
+    }
+
+    /// Forgets a session and its graphs, and cancels what it still runs.
+    pub(crate) fn delete_session(&self, handle: &str) {
+        let session = self.sessions.write().remove(handle);
+        if let Some(session) = session {
+            let reason = Status::cancelled(format!("Session {handle} was closed"));
+            self.steps.cancel_session(handle, &reason);
+            session.clear();
+        }
+    }
+
+    fn session(&self, session: &SessionRef<'_>) -> Result<Arc<WorkerSession>> {
+        if !session.is_created {
+            return Ok(self.default_session.clone());
+        }
+        let found = self.sessions.read().get(session.handle).cloned().ok_or_else(|| {
+            Status::aborted(format!(
+                "Session handle is not found: {}. Possibly this worker (\"{}\") just restarted; create the session anew",
+                session.handle,
+                self.task.device().task_name()
+            ))
+        })?;
+        found.touch(session.connection);
+        Ok(found)
+    }
+
+    /// Compiles a partition and gives its handle.
+    pub(crate) fn register_graph(&self, session: &SessionRef<'_>, graph: GraphDef) -> Result<String> {
+        self.session(session)?.register(graph)
+    }
+
+    /// Forgets a partition.
+    pub(crate) fn deregister_graph(&self, session: &SessionRef<'_>, graph: &str) -> Result<()> {
+        self.session(session)?.deregister(graph)
+    }
+
+    /// Waits for a tensor of a step. Dropping the future withdraws the request.
+    pub(crate) async fn recv_tensor(&self, step_id: i64, key: &str, request_id: i64) -> Result<Transfer> {
+        self.recent.note(request_id, "RecvTensor")?;
+        self.check_key(key)?;
+        self.steps.receive(step_id, key.to_string()).await
+    }
+
+    /// A key is only good here if it names this task's device in its present life.
+    fn check_key(&self, key: &str) -> Result<()> {
+        let mut parts = key.split(';');
+        let (Some(device), Some(incarnation)) = (parts.next(), parts.next()) else {
+            return Err(Status::invalid_argument(format!("Invalid rendezvous key: {key}")));
+        };
+        let device: DeviceName =
+            device.parse().map_err(|_| Status::invalid_argument(format!("Invalid rendezvous key: {key}")))?;
+        ensure!(
+            device.device_type.as_deref() == Some("CPU") && device.index == Some(0),
+            InvalidArgument,
+            "{device} is an unknown device: this task has {}",
+            self.task.device_text()
+        );
+        ensure!(
+            u64::from_str_radix(incarnation, 16).is_ok_and(|number| number == self.task.incarnation()),
+            Aborted,
+            "RecvTensor expects a different device incarnation: {incarnation} vs. {:016x}. Your worker job \
+             (\"{}\") was probably restarted. Check your worker job for the reason why it was restarted.",
+            self.task.incarnation(),
+            self.task.device().task_name()
+        );
+        Ok(())
+    }
+
+    /// Forgets a step.
+    pub(crate) fn cleanup_step(&self, step_id: i64) {
+        self.steps.remove(step_id);
+    }
+
+    /// Empties containers; without names the default one.
+    pub(crate) fn cleanup_all(&self, containers: &[String]) {
+        if containers.is_empty() {
+            self.task.resources().clear("");
+        }
+        containers.iter().for_each(|container| self.task.resources().clear(container));
+    }
+
+    /// Forgets what nobody will come back for.
+    pub(crate) fn sweep(&self) {
+        self.steps.sweep();
+        let forsaken: Vec<Arc<str>> = {
+            let sessions = self.sessions.read();
+            let forsaken = sessions.values().filter(|session| session.is_forsaken(FORSAKEN_AFTER));
+            forsaken.map(|session| session.handle.clone()).collect()
+        };
+        for handle in forsaken {
+            tracing::info!(session = &*handle, "forgetting a session whose master is gone");
+            self.delete_session(&handle);
+        }
+    }
+
+    /// Sessions, for `status`.
+    pub(crate) fn report_sessions(&self) -> Vec<WorkerSessionReport> {
+        self.sessions.read().values().map(|session| session.report()).collect()
+    }
+
+    /// Steps, for `status`.
+    pub(crate) fn report_steps(&self) -> Vec<StepReport> {
+        self.steps.report()
+    }
+
+    /// How many sessions there are.
+    pub(crate) fn num_sessions(&self) -> usize {
+        self.sessions.read().len()
+    }
+}
+
+fn has_tasks(server: &ServerDef) -> bool {
+    server.cluster.as_ref().is_some_and(|cluster| !cluster.job.is_empty())
+}

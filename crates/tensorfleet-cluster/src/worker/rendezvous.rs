@@ -1,0 +1,168 @@
+//! [`StepRendezvous`]: the rendezvous of a step as its nodes on this task see it.
+//!
+//! A send only leaves the value here; whoever wants it comes for it. A receive whose sender is on this task looks here;
+//! any other asks the sender's task, by reference if that task is in this process, else with `RecvTensor`. The asking is
+//! done by the future that runs the step ([`drive`]), so that a step with little to compute never leaves its thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use tensorfleet_core::{Code, Result, Status};
+use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
+use tensorfleet_runtime::executor::lend_thread;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use super::session::WorkerSession;
+use super::step_table::StepEntry;
+use crate::peers::Peer;
+
+/// The rendezvous of a step on this task.
+pub(super) struct StepRendezvous {
+    pub(super) entry: Arc<StepEntry>,
+    pub(super) session: Arc<WorkerSession>,
+    pub(super) awaited: Arc<Awaited>,
+    pub(super) requests: UnboundedSender<Request>,
+}
+
+/// A tensor to ask another task for.
+pub(super) struct Request {
+    number: u64,
+    peer: Peer,
+    key: Arc<str>,
+}
+
+/// Tensors asked of other tasks that have not come yet, with the receives that wait for them.
+#[derive(Default)]
+pub(super) struct Awaited {
+    state: Mutex<AwaitedState>,
+    /// Present if the step is traced.
+    transfers: Option<Mutex<Vec<TransferRecord>>>,
+}
+
+#[derive(Default)]
+struct AwaitedState {
+    next: u64,
+    cancelled: Option<Status>,
+    pending: FxHashMap<u64, Pending>,
+}
+
+struct Pending {
+    key: Arc<str>,
+    asked: Instant,
+    received: OnReceived,
+}
+
+/// What came from where, and how long it took.
+pub(super) struct TransferRecord {
+    pub(super) key: Arc<str>,
+    pub(super) bytes: usize,
+    pub(super) asked: Instant,
+    pub(super) took: Duration,
+}
+
+impl Awaited {
+    pub(super) fn new(is_traced: bool) -> Awaited {
+        Awaited { state: Mutex::default(), transfers: is_traced.then(Mutex::default) }
+    }
+
+    fn add(&self, key: &Arc<str>, received: OnReceived) -> Option<u64> {
+        let mut state = self.state.lock();
+        if let Some(reason) = state.cancelled.clone() {
+            drop(state);
+            received(Err(reason));
+            return None;
+        }
+        let number = state.next;
+        state.next += 1;
+        state.pending.insert(number, Pending { key: key.clone(), asked: Instant::now(), received });
+        Some(number)
+    }
+
+    fn complete(&self, number: u64, result: Result<Transfer>) {
+        // A cancelled step has answered already.
+        let Some(Pending { key, asked, received }) = self.state.lock().pending.remove(&number) else {
+            return;
+        };
+        if let (Some(transfers), Ok(Some(tensor))) = (&self.transfers, &result) {
+            let record = TransferRecord { key, bytes: tensor.byte_size(), asked, took: asked.elapsed() };
+            transfers.lock().push(record);
+        }
+        received(result);
+    }
+
+    /// Ends all waits, now and later.
+    pub(super) fn cancel(&self, reason: &Status) {
+        let pending = {
+            let mut state = self.state.lock();
+            state.cancelled = Some(reason.clone());
+            std::mem::take(&mut state.pending)
+        };
+        pending.into_values().for_each(|pending| (pending.received)(Err(reason.clone())));
+    }
+
+    pub(super) fn keys(&self) -> Vec<Arc<str>> {
+        self.state.lock().pending.values().map(|pending| pending.key.clone()).collect()
+    }
+
+    pub(super) fn take_transfers(&self) -> Vec<TransferRecord> {
+        self.transfers.as_ref().map(|transfers| std::mem::take(&mut *transfers.lock())).unwrap_or_default()
+    }
+}
+
+impl Rendezvous for StepRendezvous {
+    fn send(&self, key: String, value: Transfer) -> Result<()> {
+        self.entry.rendezvous.send(key, value)
+    }
+
+    fn receive(&self, key: String, received: OnReceived) {
+        if self.session.is_own_device(&key) {
+            return self.entry.rendezvous.receive(key, received);
+        }
+        let peer = match self.session.peers().of_device(&key) {
+            Ok(peer) => peer,
+            Err(status) => return received(Err(status)),
+        };
+        let key: Arc<str> = key.into();
+        let Some(number) = self.awaited.add(&key, received) else { return };
+        if self.requests.send(Request { number, peer, key }).is_err() {
+            self.awaited.complete(number, Err(Status::cancelled("the step is over").derived()));
+        }
+    }
+}
+
+/// Asks other tasks for tensors as the step's nodes want them. Never comes to an end: it is dropped with the step.
+pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>, awaited: &Awaited) {
+    let ask = |request: Request| async move {
+        let result = request.peer.recv_tensor(step_id, &request.key).await;
+        (request.number, result.map_err(|status| as_seen_from_here(status, &request.key)))
+    };
+    let mut asked = FuturesUnordered::new();
+    let mut is_open = true;
+    loop {
+        tokio::select! {
+            biased;
+            request = requests.recv(), if is_open => match request {
+                Some(request) => asked.push(ask(request)),
+                None => is_open = false,
+            },
+            Some((number, result)) = asked.next(), if !asked.is_empty() => {
+                lend_thread(|| awaited.complete(number, result));
+            }
+            else => std::future::pending().await,
+        }
+    }
+}
+
+/// The failure of a sender is reported by its own task; here it is a consequence. That a task is gone or has been
+/// restarted, however, only others can tell.
+fn as_seen_from_here(status: Status, key: &str) -> Status {
+    let sender = key.split(';').next().unwrap_or_default();
+    match status.code() {
+        Code::Unavailable | Code::Aborted => status.context(format!("Receiving from {sender}")),
+        _ => status.derived(),
+    }
+}

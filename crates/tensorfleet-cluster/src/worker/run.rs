@@ -1,0 +1,298 @@
+//! Running a partition as part of a step: `RunGraph`, whole or in parts.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tensorfleet_core::{Result, Status, Tensor, ensure};
+use tensorfleet_ops::cancellation::Cancellation;
+use tensorfleet_ops::kernel::StepContext;
+use tensorfleet_ops::rendezvous::Rendezvous;
+use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_proto::tensorflow::{GraphDef, NodeExecStats, StepStats};
+use tensorfleet_rpc::Connection;
+use tensorfleet_runtime::LocalRendezvous;
+use tensorfleet_runtime::executor::{Caller, Step, Trace};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{oneshot, watch};
+
+use super::rendezvous::{self, Awaited, StepRendezvous, TransferRecord};
+use super::session::{RegisteredGraph, WorkerSession};
+use super::step_table::{RunningStep, StepEntry};
+use super::{SessionRef, Worker};
+use crate::io;
+
+/// One partition's share of a step.
+#[derive(Default)]
+pub(crate) struct RunGraph {
+    pub(crate) session: String,
+    /// Whether the master has made a worker session.
+    pub(crate) session_is_created: bool,
+    pub(crate) graph: String,
+    pub(crate) step_id: i64,
+    /// Values to put into the rendezvous before it starts.
+    pub(crate) sends: Vec<(String, Tensor)>,
+    /// Keys whose values to take out and give back.
+    pub(crate) receives: Vec<String>,
+    pub(crate) part: Part,
+    pub(crate) wants_trace: bool,
+    pub(crate) wants_graph: bool,
+    pub(crate) request_id: i64,
+    pub(crate) connection: Option<Connection>,
+}
+
+/// How much of a step a `RunGraph` is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Part {
+    #[default]
+    Whole,
+    /// A part of a partial run, and not the last.
+    Some,
+    Last,
+}
+
+/// What running a partition gave.
+#[derive(Default)]
+pub(crate) struct RunGraphOutput {
+    /// Values under the keys asked for, in the order of the request.
+    pub(crate) received: Vec<(String, Tensor)>,
+    pub(crate) step_stats: Option<StepStats>,
+    pub(crate) graphs: Vec<GraphDef>,
+}
+
+/// A step that has been started.
+struct Started {
+    step: Arc<Step>,
+    cancellation: Arc<Cancellation>,
+    awaited: Arc<Awaited>,
+    requests: UnboundedReceiver<rendezvous::Request>,
+    trace: Option<Arc<Trace>>,
+}
+
+impl Worker {
+    /// Runs a partition. Dropping the future cancels it.
+    pub(crate) async fn run_graph(&self, request: RunGraph) -> Result<RunGraphOutput> {
+        self.recent.note(request.request_id, "RunGraph")?;
+        let session = self.session(&SessionRef {
+            handle: &request.session,
+            is_created: request.session_is_created,
+            connection: request.connection.as_ref(),
+        })?;
+        let graph = session.graph(&request.graph)?;
+        let entry = self.steps.entry(request.step_id);
+        match request.part {
+            Part::Whole => run_whole(&session, &graph, entry, request).await,
+            Part::Some | Part::Last => run_part(&session, &graph, entry, request).await,
+        }
+    }
+}
+
+async fn run_whole(
+    session: &Arc<WorkerSession>,
+    graph: &RegisteredGraph,
+    entry: Arc<StepEntry>,
+    request: RunGraph,
+) -> Result<RunGraphOutput> {
+    let (sender, outcome) = oneshot::channel();
+    let on_done = move |result| {
+        // The request may have been given up.
+        let _ = sender.send(result);
+    };
+    let started = prepare(session, graph, &entry, request.wants_trace, on_done)?;
+    entry.begin(running(session, &started, &request, None))?;
+    let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
+    put(&entry.rendezvous, request.sends)?;
+    started.step.run(Caller::HasOtherDuties);
+    let result = tokio::select! {
+        biased;
+        result = outcome => result,
+        // Never comes to an end by itself.
+        () = rendezvous::drive(entry.id, started.requests, &started.awaited) => return Err(without_result()),
+    };
+    let result = result.unwrap_or_else(|_| Err(without_result()));
+    guard.cancellation = None;
+    entry.end(result.as_ref().err());
+    result?;
+    let mut received = Vec::with_capacity(request.receives.len());
+    for key in request.receives {
+        // All nodes have run: what is not there now never comes.
+        let value = entry.rendezvous.take(&key).unwrap_or_else(|| {
+            Err(Status::invalid_argument(format!("nothing in the graph sends a tensor under the key {key}")))
+        })?;
+        received.push(live(key, value)?);
+    }
+    Ok(RunGraphOutput {
+        received,
+        step_stats: started.trace.map(|trace| stats(&trace, &started.awaited, session, graph)),
+        graphs: if request.wants_graph { vec![graph.to_graph_def()] } else { Vec::new() },
+    })
+}
+
+/// The first part starts the step, every part adds values and waits for those it asks for, the last also waits for
+/// the end.
+async fn run_part(
+    session: &Arc<WorkerSession>,
+    graph: &RegisteredGraph,
+    entry: Arc<StepEntry>,
+    request: RunGraph,
+) -> Result<RunGraphOutput> {
+    if entry.is_new() {
+        let (sender, outcome) = watch::channel(None);
+        let ended = entry.clone();
+        let on_done = move |result: Result<Vec<Option<Tensor>>>| {
+            let result = result.map(|_| ());
+            ended.end(result.as_ref().err());
+            sender.send_replace(Some(result));
+        };
+        let started = prepare(session, graph, &entry, false, on_done)?;
+        let mut ended = outcome.clone();
+        entry.begin(running(session, &started, &request, Some(outcome)))?;
+        put(&entry.rendezvous, request.sends)?;
+        started.step.run(Caller::HasOtherDuties);
+        let (id, awaited, requests) = (entry.id, started.awaited, started.requests);
+        // The parts of a run come and go; what the step waits for is asked for until it ends.
+        io::handle().spawn(async move {
+            tokio::select! {
+                _ = ended.wait_for(Option::is_some) => {}
+                () = rendezvous::drive(id, requests, &awaited) => {}
+            }
+        });
+    } else {
+        put(&entry.rendezvous, request.sends)?;
+    }
+    let running = entry.running();
+    let mut received = Vec::with_capacity(request.receives.len());
+    for key in request.receives {
+        let (sender, receiver) = oneshot::channel();
+        let answer = Box::new(move |result| {
+            let _ = sender.send(result);
+        });
+        entry.rendezvous.receive_withdrawably(key.clone(), answer);
+        let value =
+            receiver.await.unwrap_or_else(|_| Err(Status::aborted("the step was given up").derived()))?;
+        received.push(live(key, value)?);
+    }
+    if let (Part::Last, Some(mut outcome)) = (request.part, running.and_then(|running| running.outcome)) {
+        let ended = outcome.wait_for(Option::is_some).await;
+        ended.map_err(|_| without_result())?.clone().unwrap_or(Ok(()))?;
+    }
+    Ok(RunGraphOutput { received, ..RunGraphOutput::default() })
+}
+
+fn prepare(
+    session: &Arc<WorkerSession>,
+    graph: &RegisteredGraph,
+    entry: &Arc<StepEntry>,
+    wants_trace: bool,
+    on_done: impl FnOnce(Result<Vec<Option<Tensor>>>) + Send + 'static,
+) -> Result<Started> {
+    let cancellation = Arc::new(Cancellation::new());
+    let awaited = Arc::new(Awaited::new(wants_trace));
+    let (rendezvous, pending) = (entry.rendezvous.clone(), awaited.clone());
+    // Nobody can have cancelled a step that has not begun.
+    let _ = cancellation.register(move |reason| {
+        let reason = reason.derived();
+        pending.cancel(&reason);
+        rendezvous.abort(reason);
+    });
+    let trace = wants_trace.then(Trace::begin);
+    let (sender, requests) = unbounded_channel();
+    let context = StepContext {
+        step_id: entry.id,
+        device: session.device_text.clone(),
+        resources: session.resources.clone(),
+        step_resources: ResourceManager::new("step"),
+        rendezvous: Arc::new(StepRendezvous {
+            entry: entry.clone(),
+            session: session.clone(),
+            awaited: awaited.clone(),
+            requests: sender,
+        }),
+        cancellation: cancellation.clone(),
+    };
+    let step =
+        Step::new(graph.executable.clone(), Arc::new(context), Vec::new(), trace.clone(), Box::new(on_done));
+    let step = step.ok_or_else(|| Status::internal("a registered graph takes arguments"))?;
+    Ok(Started { step, cancellation, awaited, requests, trace })
+}
+
+fn running(
+    session: &WorkerSession,
+    started: &Started,
+    request: &RunGraph,
+    outcome: Option<watch::Receiver<Option<Result<()>>>>,
+) -> RunningStep {
+    RunningStep {
+        session: session.handle.clone(),
+        cancellation: started.cancellation.clone(),
+        connection: request.connection.clone(),
+        step: Arc::downgrade(&started.step),
+        awaited: started.awaited.clone(),
+        outcome,
+    }
+}
+
+fn put(rendezvous: &LocalRendezvous, values: Vec<(String, Tensor)>) -> Result<()> {
+    values.into_iter().try_for_each(|(key, tensor)| rendezvous.send(key, Some(tensor)))
+}
+
+fn live(key: String, value: Option<Tensor>) -> Result<(String, Tensor)> {
+    let name = || key.split(';').nth(3).unwrap_or(&key).to_string();
+    let tensor = value.ok_or_else(|| {
+        Status::invalid_argument(format!(
+            "The tensor returned for {} was not valid: it is on a branch not taken",
+            name()
+        ))
+    })?;
+    ensure!(!key.is_empty(), InvalidArgument, "a receive needs a key");
+    Ok((key, tensor))
+}
+
+/// Cancels a step whose request is given up: its caller has gone away, cancelled, or run out of time.
+struct CancelOnDrop<'a> {
+    entry: &'a StepEntry,
+    cancellation: Option<Arc<Cancellation>>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(cancellation) = self.cancellation.take() {
+            let reason =
+                Status::cancelled("the step was cancelled by its master, or its connection broke").derived();
+            cancellation.cancel(reason.clone());
+            self.entry.end(Some(&reason));
+        }
+    }
+}
+
+fn stats(trace: &Trace, awaited: &Awaited, session: &WorkerSession, graph: &RegisteredGraph) -> StepStats {
+    let mut device = trace.to_device_stats(&graph.executable, &session.device_text);
+    device.node_stats.extend(awaited.take_transfers().into_iter().map(transfer_stats));
+    StepStats { dev_stats: vec![device] }
+}
+
+#[cold]
+fn without_result() -> Status {
+    Status::internal("the step ended without a result")
+}
+
+/// A transfer as timelines show it.
+fn transfer_stats(record: TransferRecord) -> NodeExecStats {
+    let mut parts = record.key.split(';');
+    let (from, _, to, name) = (parts.next(), parts.next(), parts.next(), parts.next());
+    let [from, to, name] = [from, to, name].map(Option::unwrap_or_default);
+    let micros = record.took.as_micros().max(1) as i64;
+    let megabits = record.bytes as f64 * 8.0 / micros as f64;
+    let started = SystemTime::now() - Instant::now().duration_since(record.asked);
+    let start = started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    NodeExecStats {
+        node_name: "RecvTensor".to_string(),
+        timeline_label: format!("[{}B] [{megabits:.1}Mb/s] {name} from {from} to {to}", record.bytes),
+        all_start_micros: start.as_micros() as i64,
+        all_start_nanos: start.as_nanos() as i64,
+        op_end_rel_micros: micros,
+        op_end_rel_nanos: record.took.as_nanos() as i64,
+        all_end_rel_micros: micros,
+        all_end_rel_nanos: record.took.as_nanos() as i64,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,290 @@
+//! [`StepTable`]: the steps this task takes part in, and the rendezvous of each.
+//!
+//! A step's entry comes into being with whatever arrives first, a `RunGraph` or a peer's `RecvTensor`, and stays until
+//! the master cleans up: tensors that peers have not fetched yet are kept although the partition has run.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_ops::cancellation::Cancellation;
+use tensorfleet_ops::rendezvous::Transfer;
+use tensorfleet_rpc::Connection;
+use tensorfleet_runtime::executor::Step;
+use tensorfleet_runtime::{LocalRendezvous, ReceiverId};
+use tokio::sync::{oneshot, watch};
+
+/// Steps are spread over this many locks.
+const SHARDS: usize = 16;
+/// A step that has ended and that nobody cleans up is forgotten after this time.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// Steps by number.
+pub(super) struct StepTable {
+    shards: [Mutex<FxHashMap<i64, Arc<StepEntry>>>; SHARDS],
+}
+
+/// A step on this task.
+pub(super) struct StepEntry {
+    pub(super) id: i64,
+    pub(super) rendezvous: Arc<LocalRendezvous>,
+    created: Instant,
+    state: Mutex<StepState>,
+}
+
+/// How far this task's part of the step is.
+#[derive(Default)]
+enum StepState {
+    /// Only peers have asked for its tensors so far.
+    #[default]
+    Awaited,
+    Running(RunningStep),
+    Ended {
+        at: Instant,
+        connection: Option<Connection>,
+        has_failed: bool,
+    },
+}
+
+/// What is known about a part that runs.
+#[derive(Clone)]
+pub(super) struct RunningStep {
+    pub(super) session: Arc<str>,
+    pub(super) cancellation: Arc<Cancellation>,
+    /// Where the request came from; `None` for a master in this process.
+    pub(super) connection: Option<Connection>,
+    pub(super) step: Weak<Step>,
+    /// Tensors it has asked other tasks for.
+    pub(super) awaited: Arc<super::rendezvous::Awaited>,
+    /// For a partial run: how the whole will have ended.
+    pub(super) outcome: Option<watch::Receiver<Option<Result<()>>>>,
+}
+
+/// A step as `status` shows it.
+pub(crate) struct StepReport {
+    pub(crate) id: i64,
+    pub(crate) session: String,
+    pub(crate) age: Duration,
+    pub(crate) state: &'static str,
+    pub(crate) waiting_for: Vec<String>,
+}
+
+impl StepTable {
+    pub(super) fn new() -> StepTable {
+        StepTable { shards: Default::default() }
+    }
+
+    fn shard(&self, id: i64) -> &Mutex<FxHashMap<i64, Arc<StepEntry>>> {
+        &self.shards[id.unsigned_abs() as usize % SHARDS]
+    }
+
+    /// The entry of a step, made now if it is new.
+    pub(super) fn entry(&self, id: i64) -> Arc<StepEntry> {
+        let new = || {
+            Arc::new(StepEntry {
+                id,
+                rendezvous: Arc::new(LocalRendezvous::new()),
+                created: Instant::now(),
+                state: Mutex::default(),
+            })
+        };
+        self.shard(id).lock().entry(id).or_insert_with(new).clone()
+    }
+
+    /// Forgets a step. Whoever still waits for one of its tensors is told.
+    pub(super) fn remove(&self, id: i64) {
+        let entry = self.shard(id).lock().remove(&id);
+        if let Some(entry) = entry {
+            entry.rendezvous.abort(Status::aborted(format!("Step {id} is over and cleaned up")).derived());
+        }
+    }
+
+    /// Waits for a tensor of a step. Dropping the future withdraws the request.
+    pub(super) async fn receive(&self, id: i64, key: String) -> Result<Transfer> {
+        let entry = self.entry(id);
+        if let Some(result) = entry.rendezvous.take(&key) {
+            return result;
+        }
+        let (sender, receiver) = oneshot::channel();
+        let answer = Box::new(move |result| {
+            // The requester may have gone; then nobody wants the value.
+            let _ = sender.send(result);
+        });
+        let waiting = entry.rendezvous.receive_withdrawably(key.clone(), answer);
+        let _withdrawal =
+            waiting.map(|receiver| Withdrawal { table: self, entry: entry.clone(), key, receiver });
+        receiver.await.unwrap_or_else(|_| Err(Status::aborted(format!("Step {id} was given up")).derived()))
+    }
+
+    /// Drops an entry that only a request for a tensor had made, once that request is gone.
+    fn remove_if_idle(&self, entry: &Arc<StepEntry>) {
+        let mut shard = self.shard(entry.id).lock();
+        // The table's reference and the caller's: nobody else is about to use the entry.
+        let is_unused = Arc::strong_count(entry) == 2;
+        if is_unused && entry.is_new() && entry.rendezvous.is_empty() {
+            shard.remove(&entry.id);
+        }
+    }
+
+    /// Forgets steps that have ended and whose master is gone.
+    pub(super) fn sweep(&self) {
+        let is_forgotten = |entry: &StepEntry| match &*entry.state.lock() {
+            StepState::Ended { at, connection, has_failed } if at.elapsed() > FORGET_AFTER => {
+                *has_failed || connection.as_ref().is_some_and(|connection| !connection.is_open())
+            }
+            _ => false,
+        };
+        for shard in &self.shards {
+            let forgotten: Vec<i64> =
+                shard.lock().values().filter(|entry| is_forgotten(entry)).map(|entry| entry.id).collect();
+            forgotten.into_iter().for_each(|id| self.remove(id));
+        }
+    }
+
+    /// Cancels all running parts of a session.
+    pub(super) fn cancel_session(&self, session: &str, reason: &Status) {
+        for entry in self.entries() {
+            if let Some(running) = entry.running().filter(|running| &*running.session == session) {
+                running.cancellation.cancel(reason.clone());
+            }
+        }
+    }
+
+    fn entries(&self) -> Vec<Arc<StepEntry>> {
+        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// All steps, for `status`.
+    pub(super) fn report(&self) -> Vec<StepReport> {
+        self.entries().iter().map(|entry| entry.report()).collect()
+    }
+}
+
+impl StepEntry {
+    /// Notes that this task's part has begun. A step has one part per task.
+    pub(super) fn begin(&self, running: RunningStep) -> Result<()> {
+        let mut state = self.state.lock();
+        ensure!(
+            matches!(*state, StepState::Awaited),
+            Aborted,
+            "Step {} has been run on this task already",
+            self.id
+        );
+        *state = StepState::Running(running);
+        Ok(())
+    }
+
+    /// The part that runs, if it does.
+    pub(super) fn running(&self) -> Option<RunningStep> {
+        match &*self.state.lock() {
+            StepState::Running(running) => Some(running.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether this task's part has not begun.
+    pub(super) fn is_new(&self) -> bool {
+        matches!(*self.state.lock(), StepState::Awaited)
+    }
+
+    /// Notes that this task's part is over. After a failure, peers that wait for its tensors get the error.
+    pub(super) fn end(&self, failure: Option<&Status>) {
+        let mut state = self.state.lock();
+        let connection = match &mut *state {
+            StepState::Running(running) => running.connection.take(),
+            _ => None,
+        };
+        *state = StepState::Ended { at: Instant::now(), connection, has_failed: failure.is_some() };
+        drop(state);
+        if let Some(status) = failure {
+            self.rendezvous.abort(status.clone());
+        }
+    }
+
+    fn report(&self) -> StepReport {
+        let (session, state, mut waiting_for) = match &*self.state.lock() {
+            StepState::Awaited => (String::new(), "not started here", Vec::new()),
+            StepState::Running(running) => {
+                let nodes = running.step.upgrade().map_or(Vec::new(), |step| step.waiting());
+                let nodes = nodes.iter().filter(|(_, op)| !matches!(&**op, "_Recv" | "_HostRecv"));
+                let nodes = nodes.map(|(name, op)| format!("node {name} ({op})"));
+                let tensors = running.awaited.keys().into_iter().map(|key| describe(&key));
+                (running.session.to_string(), "running", nodes.chain(tensors).collect())
+            }
+            StepState::Ended { .. } => (String::new(), "over, not yet cleaned up", Vec::new()),
+        };
+        let asked = self.rendezvous.awaited_keys().into_iter();
+        waiting_for.extend(asked.map(|key| format!("somebody waits here for {}", describe(&key))));
+        StepReport { id: self.id, session, age: self.created.elapsed(), state, waiting_for }
+    }
+}
+
+/// `tensor edge_4_v/read from /job:ps/… to /job:worker/…` for a rendezvous key.
+fn describe(key: &str) -> String {
+    let mut parts = key.split(';');
+    let (from, _, to, name) = (parts.next(), parts.next(), parts.next(), parts.next());
+    let text = |part: Option<&str>| part.unwrap_or("?").to_string();
+    format!("tensor {} from {} to {}", text(name), text(from), text(to))
+}
+
+/// Withdraws a request for a tensor when its future is dropped.
+struct Withdrawal<'a> {
+    table: &'a StepTable,
+    entry: Arc<StepEntry>,
+    key: String,
+    receiver: ReceiverId,
+}
+
+impl Drop for Withdrawal<'_> {
+    fn drop(&mut self) {
+        if self.entry.rendezvous.withdraw(&self.key, self.receiver) {
+            self.table.remove_if_idle(&self.entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use tensorfleet_core::{Code, Tensor};
+    use tensorfleet_ops::rendezvous::Rendezvous;
+
+    const KEY: &str = "/job:a;00ff;/job:b;x;0:0";
+
+    #[test]
+    fn a_request_may_come_before_the_step_and_leaves_nothing_when_withdrawn() {
+        let table = StepTable::new();
+        let mut early = Box::pin(table.receive(7, KEY.to_string()));
+        assert!(early.as_mut().now_or_never().is_none());
+        assert_eq!(table.entries().len(), 1);
+        drop(early);
+        assert_eq!(table.entries().len(), 0);
+    }
+
+    #[test]
+    fn values_wait_for_peers_until_the_step_is_cleaned_up() {
+        let table = StepTable::new();
+        let entry = table.entry(7);
+        entry.rendezvous.send(KEY.to_string(), Some(Tensor::scalar(1i32))).unwrap();
+        entry.end(None);
+        let value = table.receive(7, KEY.to_string()).now_or_never().unwrap().unwrap();
+        assert_eq!(value, Some(Tensor::scalar(1i32)));
+        let mut late = Box::pin(table.receive(7, KEY.to_string()));
+        assert!(late.as_mut().now_or_never().is_none());
+        table.remove(7);
+        assert_eq!(late.now_or_never().unwrap().unwrap_err().code(), Code::Aborted);
+        assert_eq!(table.entries().len(), 0);
+    }
+
+    #[test]
+    fn peers_get_the_error_of_a_failed_part() {
+        let table = StepTable::new();
+        let waiting = Box::pin(table.receive(7, KEY.to_string()));
+        let entry = table.entry(7);
+        entry.end(Some(&Status::invalid_argument("bad matrix")));
+        assert_eq!(waiting.now_or_never().unwrap().unwrap_err().text(), "bad matrix");
+    }
+}

@@ -1,0 +1,157 @@
+//! One HTTP request from its head to its answer.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts as Head;
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming as HttpBody;
+use tokio::time::{timeout, timeout_at};
+
+use tensorfleet_core::{Result, Status, bail};
+
+use super::reply_body::ReplyBody;
+use super::{Connection, Handler, MethodInfo, Reply, Request};
+use crate::incoming::{Incoming, MessageReader};
+use crate::{grpc_status, grpc_timeout};
+
+/// How long the rest of a message may take to show any progress. A client that stops in the middle would otherwise hold
+/// the memory of the whole message.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+
+type Answer = http::Response<ReplyBody>;
+
+/// Answers a request of either kind. Never fails: a failure is an answer, too.
+pub(super) async fn answer(
+    handler: Arc<dyn Handler>,
+    connection: Connection,
+    request: http::Request<HttpBody>,
+) -> Result<Answer, Infallible> {
+    let content_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if !content_type.is_some_and(|value| value.starts_with(GRPC.as_bytes())) {
+        return Ok(answer_page(&*handler, request.method(), request.uri().path()));
+    }
+    let (head, body) = request.into_parts();
+    let method = short_name(head.uri.path());
+    let outcome = AssertUnwindSafe(call(&*handler, connection, &method, head, body)).catch_unwind().await;
+    let outcome = outcome.unwrap_or_else(|_| {
+        tracing::error!("the handler of {method} panicked");
+        Err(Status::internal(format!("{method} failed for a reason of its own; the server's log tells more")))
+    });
+    let chunks = outcome.and_then(|reply| Ok((reply.message.into_chunks(&method)?, reply.metadata)));
+    Ok(match chunks {
+        Ok((chunks, metadata)) => {
+            let mut trailers = HeaderMap::with_capacity(1);
+            grpc_status::put(&mut trailers, Ok(()));
+            let mut answer = http::Response::new(ReplyBody::message(chunks, trailers));
+            *answer.headers_mut() = metadata;
+            answer.headers_mut().insert(CONTENT_TYPE, GRPC);
+            answer
+        }
+        Err(status) => answer_error(&status),
+    })
+}
+
+/// TensorFlow's services are declared in package `tensorflow.grpc` and live on the wire without it; some builds did not
+/// know that.
+fn short_name(path: &str) -> String {
+    match path.strip_prefix("/tensorflow.grpc.") {
+        Some(rest) => format!("/tensorflow.{rest}"),
+        None => path.to_string(),
+    }
+}
+
+async fn call(
+    handler: &dyn Handler,
+    connection: Connection,
+    method: &str,
+    head: Head,
+    body: HttpBody,
+) -> Result<Reply> {
+    let Some(info) = handler.method(method) else { bail!(Unimplemented, "there is no method {method}") };
+    let deadline = match head.headers.get("grpc-timeout") {
+        None => None,
+        Some(value) => match value.to_str().ok().and_then(grpc_timeout::parse) {
+            // A deadline beyond what the clock can express is none.
+            Some(timeout) => Instant::now().checked_add(timeout),
+            None => bail!(InvalidArgument, "the grpc-timeout {value:?} of {method} is malformed"),
+        },
+    };
+    let work = async {
+        let message = receive(body, info).await.map_err(|status| status.context(method))?;
+        let metadata = head.headers;
+        handler.call(Request { method: method.to_string(), metadata, deadline, connection, message }).await
+    };
+    match deadline {
+        None => work.await,
+        Some(deadline) => timeout_at(deadline.into(), work).await.unwrap_or_else(|_| {
+            Err(Status::deadline_exceeded(format!("{method} was not done by its deadline")))
+        }),
+    }
+}
+
+async fn receive(mut body: HttpBody, info: MethodInfo) -> Result<Incoming> {
+    let mut reader = MessageReader::new(info.max_message_bytes, info.align);
+    loop {
+        let Ok(frame) = timeout(STALL_TIMEOUT, body.frame()).await else {
+            bail!(DeadlineExceeded, "no bytes for {} s in the middle of a message", STALL_TIMEOUT.as_secs());
+        };
+        match frame {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    reader.push(data)?;
+                }
+            }
+            Some(Err(error)) => bail!(Cancelled, "the client went away in the middle of a message: {error}"),
+            None => return reader.finish(),
+        }
+    }
+}
+
+fn answer_error(status: &Status) -> Answer {
+    let mut answer = http::Response::new(ReplyBody::empty());
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, GRPC);
+    // Tells a client that compressed its message what to do instead.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    grpc_status::put(headers, Err(status));
+    answer
+}
+
+fn answer_page(handler: &dyn Handler, method: &Method, path: &str) -> Answer {
+    if method != Method::GET {
+        let mut answer = http::Response::new(ReplyBody::empty());
+        *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+        return answer;
+    }
+    let page = std::panic::catch_unwind(AssertUnwindSafe(|| handler.page(path)));
+    let (status, content_type, body) = match page {
+        Ok(Some(page)) => (StatusCode::OK, page.content_type, page.body),
+        Ok(None) => (StatusCode::NOT_FOUND, "text/plain", "there is no such page\n".into()),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "the page failed\n".into()),
+    };
+    let mut answer = http::Response::new(ReplyBody::page(body));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_package_names_mean_the_same_method() {
+        assert_eq!(short_name("/tensorflow.grpc.MasterService/RunStep"), "/tensorflow.MasterService/RunStep");
+        assert_eq!(short_name("/tensorflow.MasterService/RunStep"), "/tensorflow.MasterService/RunStep");
+    }
+}

@@ -1,0 +1,87 @@
+//! [`Listener`]: a bound port, and a helpful error where there is none.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tensorfleet_core::{Code, Result, Status};
+
+use crate::port_owner;
+
+/// A socket that accepts connections once it is served.
+#[derive(Debug)]
+pub struct Listener {
+    inner: std::net::TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Listens on `address`, e.g. `0.0.0.0:2222`; port 0 means any free one. Connections are queued from now on.
+    pub fn bind(address: &str) -> Result<Listener> {
+        bind(address).map_err(|error| explain(address, &error))
+    }
+
+    /// The address with the actual port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn into_std(self) -> std::net::TcpListener {
+        self.inner
+    }
+}
+
+fn bind(address: &str) -> io::Result<Listener> {
+    // The standard library sets SO_REUSEADDR, so a restarted server gets its port back at once.
+    let inner = std::net::TcpListener::bind(address)?;
+    inner.set_nonblocking(true)?;
+    let address = inner.local_addr()?;
+    Ok(Listener { inner, address })
+}
+
+fn explain(address: &str, error: &io::Error) -> Status {
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    match (error.kind(), port) {
+        (io::ErrorKind::AddrInUse, Some(port)) => {
+            let owner = match port_owner::find(port) {
+                Some((pid, name)) => format!("process {pid} ({name}) has it"),
+                None => "another process has it".to_string(),
+            };
+            Status::new(
+                Code::Unavailable,
+                format!("port {port} is in use: {owner}; stop it or give this task another port"),
+            )
+        }
+        (io::ErrorKind::PermissionDenied, Some(port)) => Status::new(
+            Code::PermissionDenied,
+            format!("this user may not listen on port {port}: use a port above 1023"),
+        ),
+        (io::ErrorKind::AddrNotAvailable, _) => Status::invalid_argument(format!(
+            "cannot listen on {address}: this machine does not have that address"
+        )),
+        _ => Status::invalid_argument(format!("cannot listen on {address}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_named_with_the_process_that_has_it() {
+        let first = Listener::bind("127.0.0.1:0").unwrap();
+        let status = Listener::bind(&first.address().to_string()).unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        assert!(status.text().contains(&format!("port {}", first.address().port())), "{status}");
+        if cfg!(target_os = "linux") {
+            assert!(status.text().contains(&format!("process {}", std::process::id())), "{status}");
+        }
+        assert!(!status.text().contains('\n'));
+    }
+
+    #[test]
+    fn nonsense_addresses_are_errors() {
+        for address in ["nonsense", "127.0.0.1:99999", "192.0.2.1:0"] {
+            assert!(Listener::bind(address).is_err(), "{address}");
+        }
+    }
+}

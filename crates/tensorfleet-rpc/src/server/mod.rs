@@ -1,0 +1,202 @@
+//! The server: accepts connections and hands gRPC calls, and plain HTTP requests, to a [`Handler`].
+//!
+//! One port serves both: HTTP/2 with prior knowledge, which is what gRPC speaks, and HTTP/1, which is what a browser or
+//! `curl` speaks, are told apart by their first bytes. The future of a call is dropped as soon as nobody waits for its
+//! answer: the client cancelled the call or went away, or the deadline passed.
+
+mod call;
+mod connection;
+mod listener;
+mod reply_body;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use tensorfleet_core::{Result, Status};
+
+use crate::frame::{
+    CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_MESSAGE_BYTES, MAX_RESETS, MAX_STREAMS, STREAM_WINDOW_BYTES,
+};
+use crate::frame_memory;
+use crate::incoming::Incoming;
+use crate::parts::Parts;
+
+pub use connection::Connection;
+pub use listener::Listener;
+
+/// Requests have a dozen short headers; more is no gRPC client.
+const MAX_HEADER_BYTES: u32 = 16 << 10;
+
+/// How much of an answer may be queued for a slow connection before its body is asked for more.
+const SEND_BUFFER_BYTES: usize = 4 << 20;
+
+/// What a server does with calls.
+pub trait Handler: Send + Sync + 'static {
+    /// What to know about a method before its message is read; `None` if there is no such method.
+    fn method(&self, method: &str) -> Option<MethodInfo>;
+
+    /// Answers a call. The future is dropped when the caller no longer waits.
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>>;
+
+    /// Answers a plain HTTP GET of `path`; `None` means that there is no such page.
+    fn page(&self, path: &str) -> Option<Page> {
+        let _ = path;
+        None
+    }
+}
+
+/// How the message of a method is received.
+#[derive(Clone, Copy, Debug)]
+pub struct MethodInfo {
+    /// Longer messages are refused before memory is allocated for them.
+    pub max_message_bytes: usize,
+    /// The path of field numbers to the contents of the biggest tensor, which will be aligned in memory; empty if there
+    /// is none.
+    pub align: &'static [u32],
+}
+
+impl Default for MethodInfo {
+    fn default() -> MethodInfo {
+        MethodInfo { max_message_bytes: MAX_MESSAGE_BYTES, align: &[] }
+    }
+}
+
+/// A call as it arrived.
+pub struct Request {
+    /// The method's path, e.g. `/tensorflow.WorkerService/GetStatus`. The package name `tensorflow.grpc`, which some
+    /// clients use, is shortened to `tensorflow`.
+    pub method: String,
+    /// The request's headers.
+    pub metadata: HeaderMap,
+    /// When the caller gives up, if it said so. The call ends by itself then.
+    pub deadline: Option<Instant>,
+    /// The connection it came by.
+    pub connection: Connection,
+    /// The message.
+    pub message: Incoming,
+}
+
+/// An answer.
+pub struct Reply {
+    /// The message.
+    pub message: Parts,
+    /// Response headers, in addition to those of gRPC.
+    pub metadata: HeaderMap,
+}
+
+impl From<Parts> for Reply {
+    fn from(message: Parts) -> Reply {
+        Reply { message, metadata: HeaderMap::new() }
+    }
+}
+
+/// A page for a plain HTTP request.
+pub struct Page {
+    /// E.g. `application/json`.
+    pub content_type: &'static str,
+    /// The page.
+    pub body: Bytes,
+}
+
+/// Serves until `shutdown` completes; then accepts no more, lets running calls finish for up to `grace`, and closes what
+/// is left. Dropping the future closes everything at once.
+pub async fn serve(
+    listener: Listener,
+    handler: Arc<dyn Handler>,
+    shutdown: impl Future<Output = ()>,
+    grace: Duration,
+) -> Result<()> {
+    let listener = TcpListener::from_std(listener.into_std())
+        .map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
+    frame_memory::keep();
+    let builder = Arc::new(http_settings());
+    let (stop, stopping) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    let (builder, handler) = (builder.clone(), handler.clone());
+                    connections.spawn(serve_connection(builder, stream, peer, handler, stopping.clone()));
+                }
+                Err(error) => {
+                    // Out of file descriptors, most likely: wait for some to be closed.
+                    tracing::warn!("cannot accept a connection: {error}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    stop.send_replace(true);
+    let finished = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, finished).await.is_err() {
+        tracing::info!("{} connections are closed with calls unfinished", connections.len());
+    }
+    connections.shutdown().await;
+    Ok(())
+}
+
+fn http_settings() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_frame_size(FRAME_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_pending_accept_reset_streams(MAX_RESETS)
+        .max_local_error_reset_streams(MAX_RESETS)
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .auto_date_header(false);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(10))
+        .max_buf_size(MAX_HEADER_BYTES as usize);
+    builder
+}
+
+async fn serve_connection(
+    builder: Arc<auto::Builder<TokioExecutor>>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    handler: Arc<dyn Handler>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    // Only costs latency if it fails.
+    let _ = stream.set_nodelay(true);
+    // Held until the end of this function: its end is how calls learn that the connection has closed.
+    let (connection, _open) = Connection::new(peer);
+    let service = service_fn(|request| call::answer(handler.clone(), connection.clone(), request));
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let stopped = async { drop(stopping.wait_for(|&stopping| stopping).await) };
+    let result = tokio::select! {
+        result = &mut serving => result,
+        () = stopped => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!("the connection from {peer} failed: {error}");
+    }
+}

@@ -1,0 +1,103 @@
+//! [`SessionOptions`]: how a session behaves, wherever it runs.
+
+use std::time::Duration;
+
+use tensorfleet_cluster::{ClusterSpec, ConnectOptions};
+use tensorfleet_core::GraphLimits;
+use tensorfleet_proto::tensorflow::ConfigProto;
+
+/// How a session behaves; fields have the names they have in TensorFlow's `ConfigProto`.
+///
+/// ```
+/// use tensorfleet::SessionOptions;
+///
+/// // A session that must not wait for other workers.
+/// let options = SessionOptions {
+///     device_filters: vec!["/job:ps".into(), "/job:worker/task:0".into()],
+///     ..SessionOptions::default()
+/// };
+/// # assert!(!options.allow_soft_placement);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Lets nodes that ask for a missing device run on one that exists.
+    pub allow_soft_placement: bool,
+    /// Makes the server log the device of every node. Has no effect in a session on this process, which has one.
+    pub log_device_placement: bool,
+    /// Only tasks that one of these matches are part of the session, and waited for; all if there are none.
+    pub device_filters: Vec<String>,
+    /// Keeps variables to this session; otherwise all sessions of a cluster share them by name.
+    pub isolate_session_state: bool,
+    /// Time-out of runs that do not give their own.
+    pub operation_timeout: Option<Duration>,
+    /// A cluster to use instead of the one the server was started with.
+    pub cluster: Option<ClusterSpec>,
+    /// How long [`Session::connect_with`](crate::Session::connect_with) waits for the server and the tasks it needs.
+    pub connect_timeout: Duration,
+    /// Bounds on the graph of a session in this process; a server has its own.
+    pub graph_limits: GraphLimits,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            allow_soft_placement: false,
+            log_device_placement: false,
+            device_filters: Vec::new(),
+            isolate_session_state: false,
+            operation_timeout: None,
+            cluster: None,
+            connect_timeout: ConnectOptions::default().timeout,
+            graph_limits: GraphLimits::default(),
+        }
+    }
+}
+
+impl SessionOptions {
+    pub(crate) fn for_this_process(self) -> tensorfleet_runtime::SessionOptions {
+        tensorfleet_runtime::SessionOptions {
+            allow_soft_placement: self.allow_soft_placement,
+            operation_timeout: self.operation_timeout,
+            graph_limits: self.graph_limits,
+        }
+    }
+
+    pub(crate) fn for_server(self) -> ConnectOptions {
+        let millis = |timeout: Duration| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1);
+        let config = ConfigProto {
+            allow_soft_placement: self.allow_soft_placement,
+            log_device_placement: self.log_device_placement,
+            device_filters: self.device_filters,
+            isolate_session_state: self.isolate_session_state,
+            operation_timeout_in_ms: self.operation_timeout.map_or(0, millis),
+            cluster_def: self.cluster.map(|cluster| cluster.as_cluster_def()),
+            ..Default::default()
+        };
+        ConnectOptions { config, timeout: self.connect_timeout }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_reach_the_server_as_its_config() {
+        let cluster = ClusterSpec::from_hosts("a:1", "b:1").unwrap();
+        let options = SessionOptions {
+            allow_soft_placement: true,
+            device_filters: vec!["/job:ps".into()],
+            isolate_session_state: true,
+            operation_timeout: Some(Duration::from_micros(10)),
+            cluster: Some(cluster.clone()),
+            connect_timeout: Duration::from_secs(7),
+            ..SessionOptions::default()
+        };
+        let ConnectOptions { config, timeout } = options.for_server();
+        assert_eq!(timeout, Duration::from_secs(7));
+        assert!(config.allow_soft_placement && config.isolate_session_state && !config.log_device_placement);
+        assert_eq!(config.device_filters, ["/job:ps"]);
+        assert_eq!(config.operation_timeout_in_ms, 1, "0 would mean no time-out");
+        assert_eq!(config.cluster_def, Some(cluster.as_cluster_def()));
+    }
+}
