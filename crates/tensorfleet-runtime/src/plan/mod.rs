@@ -1,5 +1,4 @@
-//! Planning: pure functions from graph to graph, without I/O, and without running more than a few
-//! constant expressions.
+//! Planning: pure functions from graph to graph, without I/O, and without running more than a few constant expressions.
 //!
 //! A session's graph is placed as a whole ([`place`]). For a step of one process [`prune`] cuts out what the step needs.
 //! For a step of a cluster [`plan_step`] does that, simplifies the rest and cuts it at the borders of tasks.
