@@ -3,18 +3,26 @@
 //! A case that asks for a cluster gets it. Any other gets two tasks, and every node that does not say where it belongs is
 //! sent to one of them by its name, so that almost every edge of the graph crosses from one process to the other.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tensorfleet_cluster::{ConnectOptions, RemoteRunOptions, RemoteSession};
 use tensorfleet_core::attr::FromAttr;
-use tensorfleet_core::{Result, Status, Tensor};
-use tensorfleet_proto::tensorflow::{ConfigProto, GraphDef, NodeDef};
+use tensorfleet_core::{DType, GraphLimits, Result, Status, Tensor};
+use tensorfleet_proto::tensorflow::{ConfigProto, GraphDef};
+use tensorfleet_runtime::checked_graph::CheckedGraph;
 
 use crate::backend::{Backend, RunRequest, Server, Session};
 use crate::case::{Case, Mode};
 use crate::cluster::{self, Cluster, Job};
+
+/// Cases whose answers need a read of a reference variable to see an update that only its consumer is ordered after. Inside
+/// a task it does, because the read shares the variable's memory; across tasks the value may have left before, in
+/// TensorFlow as here. Real programs keep these nodes together, so these cases are not spread.
+const KEPT_TOGETHER: &[&str] =
+    &["accumulators/sync_replicas_three_workers_by_hand", "optimizers/moving_average_ref"];
 
 /// How long a session may take to come about.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
@@ -35,7 +43,8 @@ impl Backend for Fleet {
         let servers = |job: &str| vec![cluster::Server::Tensorfleet; tasks(job)];
         let cluster = Cluster::start(&servers("ps"), &servers("worker")).map_err(Status::internal)?;
         // Cases in raw mode are about what a master says to exactly this graph.
-        let spreads = case.cluster.is_none() && case.mode != Mode::Raw;
+        let is_kept_together = case.mode == Mode::Raw || KEPT_TOGETHER.contains(&&*case.name);
+        let spreads = case.cluster.is_none() && !is_kept_together;
         Ok(Box::new(FleetServer { cluster, spreads }))
     }
 }
@@ -105,26 +114,56 @@ impl Session for FleetSession {
     }
 }
 
-/// Sends every node without a device to one of two tasks, nodes of one colocation group to the same.
+/// Sends every node without a device to one of two tasks, what must be together to the same.
 fn spread(graph: &mut GraphDef) {
-    for node in &mut graph.node {
-        if node.device.is_empty() {
-            let mut hasher = DefaultHasher::new();
-            group(node).hash(&mut hasher);
-            let job = if hasher.finish().is_multiple_of(2) { "ps" } else { "worker" };
-            node.device = format!("/job:{job}/task:0");
+    let mut groups = Groups::default();
+    let mut checked = CheckedGraph::new();
+    // A graph that refers to an earlier one, or that is refused anyway, is spread by what its nodes say alone.
+    if checked.extend(graph.clone(), &GraphLimits::default()).is_ok() {
+        for (id, node) in checked.graph().iter() {
+            for (input, expected) in node.inputs.iter().zip(&checked.types(id).inputs) {
+                let is_ref = checked.output_type(*input).is_some_and(|edge| edge.is_ref);
+                if is_ref || expected.dtype == DType::Resource {
+                    groups.join(&node.name, &checked.graph().node(input.node).name);
+                }
+            }
         }
+    }
+    for node in &graph.node {
+        let classes = node.attr.get("_class").and_then(|attr| Vec::<String>::from_attr(attr).ok());
+        for class in classes.iter().flatten() {
+            groups.join(&node.name, class.strip_prefix("loc:@").unwrap_or(class));
+        }
+        // Some resources are found by name, on whichever task asks.
+        if let Some(shared) = node.attr.get("shared_name").and_then(|attr| String::from_attr(attr).ok()) {
+            groups.join(&node.name, &format!("shared {shared}"));
+        }
+    }
+    for node in graph.node.iter_mut().filter(|node| node.device.is_empty()) {
+        let mut hasher = DefaultHasher::new();
+        groups.root(&node.name).hash(&mut hasher);
+        let job = if hasher.finish().is_multiple_of(2) { "ps" } else { "worker" };
+        node.device = format!("/job:{job}/task:0");
     }
 }
 
-/// The name of the group a node belongs to: its own, unless it is to be with another.
-fn group(node: &NodeDef) -> String {
-    let classes = node.attr.get("_class").and_then(|attr| Vec::<String>::from_attr(attr).ok());
-    let mut groups: Vec<String> = classes
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|class| class.strip_prefix("loc:@").map(str::to_string))
-        .collect();
-    groups.sort_unstable();
-    groups.into_iter().next().unwrap_or_else(|| node.name.clone())
+/// Which names belong together: a forest of names.
+#[derive(Default)]
+struct Groups(HashMap<String, String>);
+
+impl Groups {
+    fn root(&self, name: &str) -> String {
+        let mut name = name;
+        while let Some(parent) = self.0.get(name) {
+            name = parent;
+        }
+        name.to_string()
+    }
+
+    fn join(&mut self, one: &str, other: &str) {
+        let (one, other) = (self.root(one), self.root(other));
+        if one != other {
+            self.0.insert(one, other);
+        }
+    }
 }

@@ -24,6 +24,7 @@ cargo xtask COMMAND
       --tier N                only this tier
       --family F              only this family
       --case TEXT             only cases whose name contains this
+      --grpc                  on servers, nodes spread over two tasks (needs `cargo build --workspace`)
       --verbose               name every case, not only the failed ones
   ops [--tier N] [--missing]  which ops have signature, shape rule, kernel, gradient and passing vectors
   bench [FILTER] [OPTIONS]    measure the same graphs here and in TensorFlow, and compare
