@@ -29,6 +29,7 @@ cargo xtask COMMAND
   ops [--tier N] [--missing]  which ops have signature, shape rule, kernel, gradient and passing vectors
   bench [FILTER] [OPTIONS]    measure the same graphs here and in TensorFlow, and compare
       --rounds N              how often the two take turns (default 5)
+      --cluster               instead, clusters of processes of both kinds
       --record                write the table into benches/README.md
   pack-vectors DIR            pack DIR/vectors, DIR/graphs and DIR/inventory.json into tests/data
 ";
