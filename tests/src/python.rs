@@ -66,10 +66,12 @@ fn target_directory() -> Option<PathBuf> {
     Some(profile_directory()?.parent()?.to_path_buf())
 }
 
-/// Where cargo puts the programs of the profile that the test was built with.
+/// Where cargo puts the programs of the profile that this one was built with; tests lie one level deeper.
 pub(crate) fn profile_directory() -> Option<PathBuf> {
     let executable = std::env::current_exe().ok()?;
-    Some(executable.parent()?.parent()?.to_path_buf())
+    let directory = executable.parent()?;
+    let is_test = directory.file_name().is_some_and(|name| name == "deps");
+    Some(if is_test { directory.parent()? } else { directory }.to_path_buf())
 }
 
 fn program_directory() -> PathBuf {

@@ -1,5 +1,6 @@
 //! `tensorfleet serve`: one task, from its start line to a graceful end.
 
+use std::io::Write;
 use std::time::Duration;
 
 use tensorfleet_cluster::{Server, ServerOptions};
@@ -25,7 +26,8 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     // Signals are caught from here on, so that none can fall between start and wait.
     let mut signals = Signals::install()?;
     let server = Server::start(options)?;
-    println!("{}", start_line(&task.to_string(), &server));
+    // A launcher that does not read must not end the server.
+    let _ = writeln!(std::io::stdout(), "{}", start_line(&task.to_string(), &server));
     match signals.wait(&server)? {
         Wake::Ended => Ok(()),
         Wake::Signal => {

@@ -30,6 +30,8 @@ use crate::{address, io, random};
 
 /// Calls that end something are given this long; who is gone needs no goodbye.
 const GOODBYE_DEADLINE: Duration = Duration::from_secs(10);
+/// A session that is dropped rather than closed is given this long.
+const DROP_DEADLINE: Duration = Duration::from_secs(2);
 /// How much longer than the server a client waits for a time-out, so that the server's better report arrives first.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(2);
 /// `RunStepRequest.feed` has this number.
@@ -87,17 +89,16 @@ impl RemoteSession {
     /// that is not there yet and says so every few seconds.
     pub fn create(target: &str, graph: GraphDef, options: ConnectOptions) -> Result<RemoteSession> {
         let channel = Channel::new(address::from_target(target)?, ChannelOptions::default())?;
-        let operation_timeout = match options.config.operation_timeout_in_ms {
-            0 => None,
-            millis => Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0))),
-        };
+        // As in TensorFlow, a negative time means none, like 0.
+        let millis = u64::try_from(options.config.operation_timeout_in_ms).unwrap_or(0);
+        let operation_timeout = (millis > 0).then(|| Duration::from_millis(millis));
         let request = CreateSessionRequest {
             graph_def: Some(graph),
             config: Some(options.config),
             target: target.to_string(),
         };
         let call = CallOptions {
-            deadline: Some(Instant::now() + options.timeout),
+            deadline: after(options.timeout),
             wait_for_ready: true,
             ..CallOptions::default()
         };
@@ -135,6 +136,7 @@ impl RemoteSession {
         self.extend_from(self.graph_version.lock(), graph, expected)
     }
 
+    /// The version stays locked during the call: the server accepts one extension after the other.
     fn extend_from(&self, mut version: MutexGuard<'_, i64>, graph: GraphDef, expected: i64) -> Result<()> {
         self.link.check_open()?;
         let request = ExtendSessionRequest {
@@ -210,12 +212,15 @@ impl RemoteSession {
 
     /// Ends the session. Running steps are cancelled, later ones refused.
     pub fn close(&self) -> Result<()> {
+        self.close_within(GOODBYE_DEADLINE)
+    }
+
+    fn close_within(&self, patience: Duration) -> Result<()> {
         if self.link.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let request = CloseSessionRequest { session_handle: self.link.handle.clone() };
-        let closed: Result<CloseSessionResponse> =
-            self.link.ask("CloseSession", &request, Some(GOODBYE_DEADLINE));
+        let closed: Result<CloseSessionResponse> = self.link.ask("CloseSession", &request, Some(patience));
         match closed {
             // Whoever has restarted or is gone has ended the session already.
             Err(status) if !matches!(status.code(), Code::Aborted | Code::Unavailable | Code::NotFound) => {
@@ -227,12 +232,11 @@ impl RemoteSession {
 }
 
 impl Drop for RemoteSession {
+    /// Waits for a moment: at the end of a program nobody would send the message after this returns.
     fn drop(&mut self) {
-        if self.link.is_closed.swap(true, Ordering::AcqRel) {
-            return;
+        if let Err(status) = self.close_within(DROP_DEADLINE) {
+            tracing::debug!("CloseSession on {}: {status}", self.link.channel.address());
         }
-        let request = CloseSessionRequest { session_handle: self.link.handle.clone() };
-        self.link.say("/tensorflow.MasterService/CloseSession", Parts::from_message(&request));
     }
 }
 
@@ -245,7 +249,7 @@ pub fn reset(target: &str, containers: &[&str], device_filters: &[&str], timeout
         device_filters: device_filters.iter().map(|filter| filter.to_string()).collect(),
     };
     let options = CallOptions {
-        deadline: Some(Instant::now() + timeout),
+        deadline: after(timeout),
         wait_for_ready: true,
         ..CallOptions::default()
     };
@@ -272,7 +276,7 @@ impl Link {
         request: &impl Message,
         patience: Option<Duration>,
     ) -> Result<M> {
-        let deadline = patience.map(|patience| Instant::now() + patience);
+        let deadline = patience.and_then(after);
         let options = CallOptions { deadline, ..CallOptions::default() };
         let method = format!("/tensorflow.MasterService/{method}");
         io::block_on(self.channel.call(&method, Parts::from_message(request), options))?.message.decode()
@@ -282,7 +286,7 @@ impl Link {
     fn say(&self, method: &'static str, message: Parts) {
         let channel = self.channel.clone();
         io::handle().spawn(async move {
-            let deadline = Some(Instant::now() + GOODBYE_DEADLINE);
+            let deadline = after(GOODBYE_DEADLINE);
             let options = CallOptions { deadline, ..CallOptions::default() };
             if let Err(status) = channel.call(method, message, options).await {
                 tracing::debug!("{method} on {}: {status}", channel.address());
@@ -318,7 +322,7 @@ impl Link {
         };
         let message = tensors::with_named_tensors(FEED_FIELD, feeds, &rest);
         let call = CallOptions {
-            deadline: timeout.map(|timeout| Instant::now() + timeout + TIMEOUT_MARGIN),
+            deadline: timeout.and_then(|timeout| after(timeout.saturating_add(TIMEOUT_MARGIN))),
             align: RUN_STEP_PAYLOAD,
             ..CallOptions::default()
         };
@@ -328,6 +332,11 @@ impl Link {
         let metadata = response.metadata.take().unwrap_or_default();
         Ok((in_order(fetches, response)?, metadata))
     }
+}
+
+/// When this time will have passed; never, if that is beyond what the clock can say.
+fn after(patience: Duration) -> Option<Instant> {
+    Instant::now().checked_add(patience)
 }
 
 /// A time-out for the wire, where 0 would mean none.
@@ -412,6 +421,7 @@ impl RemoteCallable {
 
     fn kept_handle(&self) -> Result<i64> {
         self.link.check_open()?;
+        // Held during the call: whoever else runs this meanwhile needs the same answer.
         let mut kept = self.kept.lock();
         if let Some(handle) = *kept {
             return Ok(handle);

@@ -1,6 +1,9 @@
 //! The threads that serve sockets, one set for all servers and clients of the process.
 
-use std::sync::LazyLock;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -19,7 +22,50 @@ pub(crate) fn handle() -> &'static Handle {
     RUNTIME.handle()
 }
 
-/// Waits for `future` on a thread that is not one of those.
+/// Waits for `future`, which is polled on the calling thread. Must not be called on one of the threads above. A thread of
+/// some other runtime may call it, though it would better not: tokio's own way to wait panics there, and a program whose
+/// `main` is async should find its session slow rather than broken.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    handle().block_on(future)
+    let _in_runtime = handle().enter();
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Wakes the thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Unpark>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Unpark>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn answer() -> u32 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        handle().spawn(async { 42 }).await.unwrap_or_default()
+    }
+
+    #[test]
+    fn a_thread_waits_whether_it_belongs_to_a_runtime_or_not() {
+        assert_eq!(block_on(answer()), 42);
+        let other = Builder::new_current_thread().build().unwrap();
+        assert_eq!(other.block_on(async { block_on(answer()) }), 42);
+    }
 }

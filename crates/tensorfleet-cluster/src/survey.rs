@@ -99,7 +99,7 @@ enum Answer {
 async fn ask(address: &str, patience: Duration) -> Result<Answer> {
     let channel =
         Channel::new(address, ChannelOptions { connect_timeout: patience, ..ChannelOptions::default() })?;
-    let options = CallOptions { deadline: Some(Instant::now() + patience), ..CallOptions::default() };
+    let options = CallOptions { deadline: Instant::now().checked_add(patience), ..CallOptions::default() };
     match channel.call(STATUS_METHOD, Parts::empty(), options).await {
         Ok(response) => {
             let document: Bytes = response.message.decode()?;

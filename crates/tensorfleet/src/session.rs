@@ -70,7 +70,7 @@ enum Source {
     Feed(usize),
 }
 
-struct Feed {
+pub(crate) struct Feed {
     name: String,
     dtype: DType,
     shape: PartialShape,
@@ -144,6 +144,10 @@ impl Session {
         tensorfleet_cluster::reset(target, containers, &[], SessionOptions::default().connect_timeout)
     }
 
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
     /// The graph it runs.
     pub fn graph(&self) -> &Graph {
         &self.graph
@@ -214,7 +218,7 @@ impl Session {
 
     /// Gives the backend the nodes that were added since the last time. Nodes never change, so what is prepared
     /// stays valid.
-    fn extend_to_graph(&self) -> Result<()> {
+    pub(crate) fn extend_to_graph(&self) -> Result<()> {
         if self.extended.load(Ordering::Acquire) >= self.graph.complete_len() {
             return Ok(());
         }
@@ -285,7 +289,7 @@ fn key_of(feeds: &[Endpoint], fetches: &[Endpoint], targets: &[NodeId]) -> Key {
     key
 }
 
-fn tensor_name(builder: &GraphBuilder, endpoint: Endpoint) -> String {
+pub(crate) fn tensor_name(builder: &GraphBuilder, endpoint: Endpoint) -> String {
     format!("{}:{}", builder.node(endpoint.node).name, endpoint.slot)
 }
 
@@ -305,13 +309,13 @@ fn check_fetchable(builder: &GraphBuilder, node: NodeId, extended: usize) -> Res
 }
 
 impl Feed {
-    fn of(builder: &GraphBuilder, endpoint: Endpoint) -> Result<Feed> {
+    pub(crate) fn of(builder: &GraphBuilder, endpoint: Endpoint) -> Result<Feed> {
         let facts = builder.facts(endpoint)?;
         let name = tensor_name(builder, endpoint);
         Ok(Feed { name, dtype: facts.edge.dtype, shape: facts.shape.clone() })
     }
 
-    fn check(&self, value: &Tensor) -> Result<()> {
+    pub(crate) fn check(&self, value: &Tensor) -> Result<()> {
         ensure!(
             value.dtype() == self.dtype,
             InvalidArgument,

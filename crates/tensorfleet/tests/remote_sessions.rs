@@ -218,3 +218,21 @@ fn a_server_that_goes_away_is_unavailable_not_silent() {
     assert!(started.elapsed() < Duration::from_secs(5));
     session.close().unwrap();
 }
+
+#[test]
+fn a_partial_run_gives_results_as_their_feeds_come() {
+    let server = Server::local().unwrap();
+    let g = Graph::new();
+    let (x, y) = (g.placeholder(DType::Float, ()), g.placeholder(DType::Float, ()));
+    let first = &x + 1.0;
+    let second = &first * &y;
+    let session = Session::connect(&server.target(), &g).unwrap();
+    let run = session.partial_run(&[&x, &y], (&first, &second)).unwrap();
+    assert_eq!(run.feed(&x, 1.0).run(&first).unwrap().to_scalar::<f32>().unwrap(), 2.0);
+    let wrong = run.feed(&y, [1.0f32, 2.0]).run(&second).unwrap_err();
+    assert!(wrong.text().contains("Cannot feed value of shape"), "{wrong}");
+    assert_eq!(run.feed(&y, 10.0).run(&second).unwrap().to_scalar::<f32>().unwrap(), 20.0);
+    let over = run.step().run(&second).unwrap_err();
+    assert_eq!(over.code(), Code::InvalidArgument, "{over}");
+    assert_eq!(Session::new(&g).partial_run(&[&x], &first).err().unwrap().code(), Code::Unimplemented);
+}
