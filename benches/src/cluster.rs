@@ -87,11 +87,11 @@ fn texts(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// Seconds from the start of a server process to the answer of a session's first step on it.
+/// Seconds from the start of a cluster's processes to the answer of a session's first step on it.
 fn first_answer(server: &Server) -> Result<f64> {
     let workload = cluster_workloads::constant();
     let begin = Instant::now();
-    let cluster = Cluster::start(&[], std::slice::from_ref(server)).map_err(Status::internal)?;
+    let cluster = start_cluster(server)?;
     let target = cluster.target(Job::Worker, 0).unwrap_or_default();
     let session = RemoteSession::create(&target, workload.graph.clone(), ConnectOptions::default())?;
     step(&session, &workload.step)?;

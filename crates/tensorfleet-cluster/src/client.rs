@@ -97,11 +97,8 @@ impl RemoteSession {
             config: Some(options.config),
             target: target.to_string(),
         };
-        let call = CallOptions {
-            deadline: after(options.timeout),
-            wait_for_ready: true,
-            ..CallOptions::default()
-        };
+        let call =
+            CallOptions { deadline: after(options.timeout), wait_for_ready: true, ..CallOptions::default() };
         let created = io::block_on(waiting::with_reports(&channel, "a session", async {
             let message = Parts::from_message(&request);
             channel.call("/tensorflow.MasterService/CreateSession", message, call).await
@@ -248,11 +245,7 @@ pub fn reset(target: &str, containers: &[&str], device_filters: &[&str], timeout
         container: containers.iter().map(|name| name.to_string()).collect(),
         device_filters: device_filters.iter().map(|filter| filter.to_string()).collect(),
     };
-    let options = CallOptions {
-        deadline: after(timeout),
-        wait_for_ready: true,
-        ..CallOptions::default()
-    };
+    let options = CallOptions { deadline: after(timeout), wait_for_ready: true, ..CallOptions::default() };
     let reset = io::block_on(waiting::with_reports(&channel, "a reset", async {
         channel.call("/tensorflow.MasterService/Reset", Parts::from_message(&request), options).await
     }));
