@@ -66,7 +66,9 @@ def measure(directory, index, workload):
         return ([graph.get_tensor_by_name(name) for name in run["fetches"]]
                 + [graph.get_operation_by_name(name) for name in run["targets"]])
 
-    with tf.compat.v1.Session(graph=graph) as session:
+    # A cluster's session target, where one is to be measured.
+    target = os.environ.get("TENSORFLEET_BENCH_TARGET", "")
+    with tf.compat.v1.Session(target, graph=graph) as session:
         session.run(wanted(workload["setup"]), dict(records(path("setup"))))
         fetches = wanted(workload["step"])
         feeds = [(graph.get_tensor_by_name(name), value) for name, value in records(path("step"))]

@@ -2,8 +2,11 @@
 //!
 //! `tensorfleet-benches export DIR` writes every workload as a `GraphDef` with feeds and a list of what to run;
 //! `measure_tensorflow.py` runs those very files. `tensorfleet-benches measure [FILTER]` prints one JSON line for
-//! each workload with the median time of a step, through `run` and through a prepared callable.
+//! each workload with the median time of a step, through `run` and through a prepared callable. `tensorfleet-benches
+//! cluster DIR ROUNDS` compares clusters of processes.
 
+mod cluster;
+mod cluster_workloads;
 mod measure;
 mod workload;
 mod workloads;
@@ -18,7 +21,13 @@ fn main() -> ExitCode {
         ["export", directory] => workloads::all().and_then(|all| workload::export(&all, directory.as_ref())),
         ["measure"] => measure_all(""),
         ["measure", filter] => measure_all(filter),
-        _ => Err(Status::invalid_argument("usage: tensorfleet-benches export DIR | measure [FILTER]")),
+        ["cluster", directory, rounds] => match rounds.parse() {
+            Ok(rounds) => cluster::run(directory.as_ref(), rounds),
+            Err(_) => Err(Status::invalid_argument(format!("'{rounds}' is no number of rounds"))),
+        },
+        _ => Err(Status::invalid_argument(
+            "usage: tensorfleet-benches export DIR | measure [FILTER] | cluster DIR ROUNDS",
+        )),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -49,7 +49,8 @@ fn run(session: &DirectSession, run: &Run, options: &RunOptions) -> Result<Vec<T
     session.run(&feeds, &as_strs(&run.fetches), &as_strs(&run.targets), options)
 }
 
-fn median(mut step: impl FnMut() -> Result<()>) -> Result<Duration> {
+/// The median time of a step, after some that do not count.
+pub(crate) fn median(mut step: impl FnMut() -> Result<()>) -> Result<Duration> {
     let begin = Instant::now();
     while begin.elapsed() < WARM_UP {
         step()?;

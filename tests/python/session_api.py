@@ -467,6 +467,23 @@ def nested_loops_and_gradients_across_tasks(cluster):
 
 
 @check
+def functional_control_flow_across_tasks(cluster):
+    """Loops and branches whose bodies are functions, as 2.x writes them when it is not told otherwise."""
+    tf.enable_control_flow_v2()
+    try:
+        with tf.Graph().as_default(), tf.Session(cluster.worker_target()) as session:
+            limit = tf.placeholder(tf.int32, [])
+            with tf.device(PS):
+                total = tf.while_loop(lambda i, _: i < limit, lambda i, x: (i + 1, x * 2.0), [0, 1.0])[1]
+            with tf.device(OTHER_WORKER):
+                result = tf.cond(total > 100.0, lambda: total - 100.0, lambda: -total)
+            expect(session.run(result, {limit: 7}) == 28.0, "seven rounds")
+            expect(session.run(result, {limit: 3}) == -8.0, "three rounds")
+    finally:
+        tf.disable_control_flow_v2()
+
+
+@check
 def py_func_stays_an_error_of_the_caller(cluster):
     """A Python function lives in the client; a server that is another process says so."""
     with tf.Graph().as_default(), tf.Session(cluster.worker_target()) as session:

@@ -200,6 +200,76 @@ def _digits(cluster, **options):
 
 
 @check_for(**VARIABLES)
+def synchronous_replicas_train_in_monitored_sessions(cluster, case):
+    """The hook of the optimiser brings the queue runner and the tokens, as programs of the later 1.x releases have it."""
+    cluster.forget_variables()
+    chief_trains = threading.Event()
+
+    def work(task_index):
+        is_chief = task_index == 0
+        if not is_chief:
+            # The chief contributes the gradients of both to the first round, as its tokens allow.
+            expect(chief_trains.wait(WORKER_SECONDS), "the chief made no step")
+        with tf.Graph().as_default():
+            with tf.device(cluster.replica_device_setter(task_index)):
+                w = tf.get_variable("w", [], initializer=tf.zeros_initializer(), use_resource=case)
+                global_step = tf.train.get_or_create_global_step()
+                optimizer = tf.train.SyncReplicasOptimizer(
+                    tf.train.GradientDescentOptimizer(0.1), replicas_to_aggregate=2, total_num_replicas=2
+                )
+                train = optimizer.minimize(tf.square(w - 3.0), global_step=global_step)
+                hook = optimizer.make_session_run_hook(is_chief)
+                spare_tokens = optimizer.get_init_tokens_op()
+            # The queue runner may wait for gradients that nobody will send; closing does not wait for it for long.
+            with tf.train.MonitoredTrainingSession(
+                master=cluster.worker_target(task_index), is_chief=is_chief, hooks=[hook], stop_grace_period_secs=1
+            ) as session:
+                step = 0
+                while step < 20:
+                    _, step = session.run([train, global_step])
+                    if is_chief:
+                        chief_trains.set()
+                value = float(session.run(w))
+                # Whoever leaves first would leave the other one without a token for its last round.
+                session.run(spare_tokens)
+                return value
+
+    # When the chief leaves it closes the queue of tokens, and the other worker's loop ends with it, maybe without a value.
+    values = in_workers(2, work)
+    expect(values[0] is not None and abs(values[0] - 3) < 0.2, "ended at %s", values)
+    return values
+
+
+@check
+def queue_runners_feed_a_worker(cluster):
+    """Threads of the client fill a queue on the worker, which training empties batch by batch until it ends."""
+    cluster.forget_variables()
+    with tf.Graph().as_default():
+        with tf.device(cluster.replica_device_setter(0)):
+            numbers = tf.train.range_input_producer(40, num_epochs=2, shuffle=False, capacity=8).dequeue()
+            batch = tf.train.batch([numbers, tf.as_string(numbers)], batch_size=16, capacity=32)
+            total = tf.Variable(0, name="total")
+            train = total.assign_add(tf.reduce_sum(batch[0]))
+        with tf.Session(cluster.worker_target()) as session:
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            coordinator = tf.train.Coordinator()
+            threads = tf.train.start_queue_runners(session, coordinator)
+            batches = 0
+            try:
+                while not coordinator.should_stop():
+                    _, (values, names) = session.run([train, batch])
+                    expect(list(names) == [b"%d" % value for value in values], "%s are not %s", names, values)
+                    batches += 2
+            except tf.errors.OutOfRangeError:
+                pass
+            coordinator.request_stop()
+            coordinator.join(threads)
+            expect(batches >= 4, "only %d batches", batches)
+            expect(session.run(total) > 0, "nothing was added")
+    return batches
+
+
+@check_for(**VARIABLES)
 def saver_writes_shards_and_restores_them(cluster, case):
     cluster.forget_variables()
     with LogDirectory() as log_dir, tf.Graph().as_default():

@@ -148,6 +148,12 @@ impl Cluster {
         Some(format!("grpc://{}", task.address))
     }
 
+    /// The process of a task, if it runs.
+    pub fn pid(&self, job: Job, index: usize) -> Option<u32> {
+        let task = self.tasks.iter().find(|task| task.job == job && task.index == index)?;
+        task.process.as_ref().map(|process| process.child.id())
+    }
+
     /// Kills a task and starts it again at the same address.
     pub fn restart(&mut self, job: Job, index: usize) -> Result<(), String> {
         let flags = self.flags();

@@ -15,6 +15,7 @@ pub mod checkpoint;
 pub mod client;
 pub mod cluster;
 pub mod direct;
+pub mod fleet;
 pub mod graph_builder;
 pub mod mutation;
 pub mod packed;

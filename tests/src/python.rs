@@ -38,6 +38,11 @@ impl Interpreter {
         find("TENSORFLEET_TF1_PYTHON", "tf1")
     }
 
+    /// The interpreter.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// A command that runs a program of `tests/python`.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(&self.program);

@@ -16,11 +16,15 @@ const DEFAULT_ROUNDS: u32 = 5;
 /// The table stands between these lines of `benches/README.md`.
 const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
+/// The table of clusters stands between these.
+const CLUSTER_BEGIN: &str = "<!-- clusters: begin -->";
+const CLUSTER_END: &str = "<!-- clusters: end -->";
 
 /// The command.
 pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let rounds = arguments.number("--rounds")?.unwrap_or(DEFAULT_ROUNDS).max(1);
     let record = arguments.flag("--record");
+    let is_cluster = arguments.flag("--cluster");
     let filter = arguments.positional().unwrap_or_default();
     arguments.finish()?;
 
@@ -28,6 +32,9 @@ pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let ours = root.join("target/release/tensorfleet-benches");
     let files = root.join("target/bench");
     std::fs::create_dir_all(&files).map_err(|error| format!("{}: {error}", files.display()))?;
+    if is_cluster {
+        return compare_clusters(root, &ours, &files, rounds, record);
+    }
     output(Command::new(&ours).arg("export").arg(&files))?;
     let python = match python_with_tensorflow() {
         Ok(python) => Some(python),
@@ -50,14 +57,39 @@ pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let table = samples.table();
     print!("{table}");
     if record {
-        record_table(&root.join("benches/README.md"), &table, rounds, &machine())?;
+        let how = format!(
+            "`cargo xtask bench --record --rounds {rounds}` on {}; medians of {rounds} rounds",
+            machine()
+        );
+        write_between(&root.join("benches/README.md"), BEGIN, END, &format!("{how}.\n\n{table}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Clusters of processes: TensorFlow's, ours, and TensorFlow's client on ours.
+fn compare_clusters(root: &Path, ours: &Path, files: &Path, rounds: u32, record: bool) -> Outcome {
+    let python = python_with_tensorflow()?;
+    let mut command = Command::new(ours);
+    command.arg("cluster").arg(files).arg(rounds.to_string()).env("TENSORFLEET_TF2_PYTHON", python);
+    let table = output(command.stderr(std::process::Stdio::inherit()))?;
+    print!("{table}");
+    if record {
+        let how = format!("`cargo xtask bench --cluster --record --rounds {rounds}` on {}", machine());
+        write_between(
+            &root.join("benches/README.md"),
+            CLUSTER_BEGIN,
+            CLUSTER_END,
+            &format!("{how}.\n\n{table}"),
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn build(root: &Path) -> Result<(), String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--package", "tensorfleet-benches"]).current_dir(root);
+    cargo
+        .args(["build", "--release", "--package", "tensorfleet-benches", "--package", "tensorfleet-cli"])
+        .current_dir(root);
     match cargo.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the release build failed: {status}")),
@@ -164,16 +196,14 @@ fn machine() -> String {
     format!("{count} × {}", model.unwrap_or("unknown processor"))
 }
 
-fn record_table(readme: &Path, table: &str, rounds: u32, machine: &str) -> Result<(), String> {
+/// Puts a table, and how it was made, between two lines of a file.
+fn write_between(readme: &Path, begin: &str, end: &str, text: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", readme.display());
     let old = std::fs::read_to_string(readme).map_err(failed)?;
-    let (Some((before, _)), Some((_, after))) = (old.split_once(BEGIN), old.split_once(END)) else {
-        return Err(format!("{} has no lines '{BEGIN}' and '{END}'", readme.display()));
+    let (Some((before, _)), Some((_, after))) = (old.split_once(begin), old.split_once(end)) else {
+        return Err(format!("{} has no lines '{begin}' and '{end}'", readme.display()));
     };
-    let new = format!(
-        "{before}{BEGIN}\n`cargo xtask bench --record --rounds {rounds}` on {machine}; medians of {rounds} rounds.\n\n{table}{END}{after}"
-    );
-    std::fs::write(readme, new).map_err(failed)
+    std::fs::write(readme, format!("{before}{begin}\n{text}{end}{after}")).map_err(failed)
 }
 
 #[cfg(test)]
@@ -211,9 +241,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let readme = directory.path().join("README.md");
         std::fs::write(&readme, format!("head\n{BEGIN}\nold\n{END}\ntail\n")).unwrap();
-        record_table(&readme, "| new |\n", 3, "2 × something").unwrap();
+        write_between(&readme, BEGIN, END, "new\n").unwrap();
         let text = std::fs::read_to_string(&readme).unwrap();
-        assert!(text.starts_with("head\n") && text.ends_with("tail\n") && text.contains("| new |"), "{text}");
-        assert!(!text.contains("old") && text.contains("--rounds 3"));
+        assert_eq!(text, format!("head\n{BEGIN}\nnew\n{END}\ntail\n"));
     }
 }

@@ -24,10 +24,12 @@ cargo xtask COMMAND
       --tier N                only this tier
       --family F              only this family
       --case TEXT             only cases whose name contains this
+      --grpc                  on servers, nodes spread over two tasks (needs `cargo build --workspace`)
       --verbose               name every case, not only the failed ones
   ops [--tier N] [--missing]  which ops have signature, shape rule, kernel, gradient and passing vectors
   bench [FILTER] [OPTIONS]    measure the same graphs here and in TensorFlow, and compare
       --rounds N              how often the two take turns (default 5)
+      --cluster               instead, clusters of processes of both kinds
       --record                write the table into benches/README.md
   pack-vectors DIR            pack DIR/vectors, DIR/graphs and DIR/inventory.json into tests/data
 ";

@@ -1,4 +1,5 @@
-//! `cargo xtask vectors`: conformance cases against a session in this process, with a table of what passed.
+//! `cargo xtask vectors`: conformance cases against a session in this process or on servers, with a table of
+//! what passed.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -6,8 +7,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tensorfleet_tests::backend::Backend;
 use tensorfleet_tests::case::Case;
 use tensorfleet_tests::direct::Direct;
+use tensorfleet_tests::fleet::Fleet;
 use tensorfleet_tests::packed;
 use tensorfleet_tests::runner::Outcome as CaseOutcome;
 use tensorfleet_tests::suite::{CaseResult, Filter, load_directory, run_all, shortened};
@@ -23,6 +26,10 @@ pub(crate) fn run(mut arguments: Arguments) -> Outcome {
         name: arguments.option("--case")?,
     };
     let verbose = arguments.flag("--verbose");
+    let backend: Arc<dyn Backend> = match arguments.flag("--grpc") {
+        true => Arc::new(Fleet),
+        false => Arc::new(Direct),
+    };
     let directory = arguments.positional();
     arguments.finish()?;
     let cases = match &directory {
@@ -37,7 +44,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Outcome {
     let begin = Instant::now();
     let mut progress =
         Progress { total: chosen.len(), done: 0, verbose, terminal: std::io::stderr().is_terminal() };
-    let report = run_all(Arc::new(Direct), chosen, |result| progress.report(result));
+    let report = run_all(backend, chosen, |result| progress.report(result));
     progress.clear();
 
     println!("{}", report.table());

@@ -151,9 +151,7 @@ fn errors_are_one_line_that_names_the_cause() {
     let port = address.rsplit(':').next().unwrap();
     let hosts = format!("--ps_hosts={address}");
     let arguments = ["serve", "--bind=127.0.0.1", &hosts, "--job_name=ps", "--task_index=0"];
-    for (arguments, words) in
-        [(&arguments[..], port), (&["status", &free_address()][..], "refused")]
-    {
+    for (arguments, words) in [(&arguments[..], port), (&["status", &free_address()][..], "refused")] {
         let output = tensorfleet(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{text}");

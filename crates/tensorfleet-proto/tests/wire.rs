@@ -300,10 +300,3 @@ fn attribute_values_stay_small() {
     // Attribute maps are what a large graph consists of.
     assert!(size_of::<AttrValue>() <= 64, "{} bytes", size_of::<AttrValue>());
 }
-
-#[cfg(feature = "grpc")]
-#[test]
-fn services_go_by_their_names_on_the_wire() {
-    assert_eq!(master_service_server::SERVICE_NAME, "tensorflow.MasterService");
-    assert_eq!(worker_service_server::SERVICE_NAME, "tensorflow.WorkerService");
-}

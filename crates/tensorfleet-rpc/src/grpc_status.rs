@@ -69,7 +69,9 @@ pub(crate) fn from_reset(reason: h2::Reason) -> Code {
 }
 
 fn truncated(message: &str) -> &str {
-    &message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)]
+    // A character has at most four bytes, so one of these is a boundary.
+    let mut ends = (0..=MAX_MESSAGE_BYTES.min(message.len())).rev();
+    ends.find_map(|end| message.get(..end)).unwrap_or_default()
 }
 
 fn percent_encoded(message: &str) -> String {

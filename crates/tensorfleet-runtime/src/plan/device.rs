@@ -21,12 +21,6 @@ impl Device {
         let text = name.to_string().into();
         Device { name, text, incarnation }
     }
-
-    /// Whether both are devices of one task.
-    pub fn shares_task_with(&self, other: &Device) -> bool {
-        let task = |device: &Device| (device.name.replica, device.name.task);
-        task(self) == task(other) && self.name.job == other.name.job
-    }
 }
 
 /// A device's index in the list of a session's devices.

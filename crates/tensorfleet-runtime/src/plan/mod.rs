@@ -1,4 +1,4 @@
-//! Planning: pure functions from graph to graph, without I/O and without running anything.
+//! Planning: pure functions from graph to graph, without I/O, and without running more than a few constant expressions.
 //!
 //! A session's graph is placed as a whole ([`place`]). For a step of one process [`prune`] cuts out what the step needs.
 //! For a step of a cluster [`plan_step`] does that, simplifies the rest and cuts it at the borders of tasks.
@@ -8,6 +8,7 @@ mod cut;
 mod device;
 #[cfg(test)]
 mod fleet;
+mod fold;
 mod loops;
 #[cfg(test)]
 mod loops_tests;
@@ -23,6 +24,8 @@ mod prune;
 mod random_graph_tests;
 mod required_tasks;
 mod simplify;
+#[cfg(test)]
+mod simplify_tests;
 mod step_graph;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -25,7 +25,7 @@ pub struct Signature {
 /// `index` k; result `k` is the input of a node with op `_Retval`. Errors are TensorFlow's: an unknown name is
 /// NotFound, a bad combination InvalidArgument.
 pub fn prune(checked: &CheckedGraph, signature: &Signature) -> Result<Graph> {
-    let Demand { feeds, fetches, needed } = Demand::of(checked, signature)?;
+    let Demand { feeds, fetches, needed, .. } = Demand::of(checked, signature)?;
     let new_ids = vec![None; checked.graph().len()];
     Rewrite { checked, feeds: &feeds, new_ids, pruned: Graph::new() }.run(&needed, &signature.feeds, &fetches)
 }
@@ -34,6 +34,7 @@ pub fn prune(checked: &CheckedGraph, signature: &Signature) -> Result<Graph> {
 pub(super) struct Demand {
     pub(super) feeds: Feeds,
     pub(super) fetches: Vec<Endpoint>,
+    pub(super) targets: Vec<NodeId>,
     /// Per node, whether a fetch or target depends on it.
     pub(super) needed: Vec<bool>,
 }
@@ -50,7 +51,7 @@ impl Demand {
             "Must specify at least one target to fetch or execute."
         );
         let needed = needed_nodes(graph, &feeds, &fetches, &targets);
-        Ok(Demand { feeds, fetches, needed })
+        Ok(Demand { feeds, fetches, targets, needed })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every node has its device. A feed is a node without one: it stands wherever it is used, so that the master can hand
 //! its value to each task that needs it. Nodes may be changed, added at the end, or marked as gone; ids stay valid.
 
+use smallvec::SmallVec;
 use tensorfleet_core::{DType, Endpoint, Node, NodeId, Result, Status, ensure};
 use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::node_spec::EdgeTypes;
@@ -58,6 +59,8 @@ pub(super) struct StepGraph {
     pub(super) nodes: Vec<StepNode>,
     pub(super) feeds: Vec<Boundary>,
     pub(super) fetches: Vec<Fetch>,
+    /// Nodes that run for their effects.
+    pub(super) targets: Vec<NodeId>,
 }
 
 impl StepGraph {
@@ -93,7 +96,8 @@ impl StepGraph {
             });
         }
         let fetches = demand.fetches.iter().map(|&fetch| cut.fetch(fetch)).collect::<Result<_>>()?;
-        Ok(StepGraph { nodes, feeds, fetches })
+        let targets = demand.targets.iter().map(|&target| cut.new_id(target)).collect::<Result<_>>()?;
+        Ok(StepGraph { nodes, feeds, fetches, targets })
     }
 
     /// The node with this id.
@@ -111,6 +115,32 @@ impl StepGraph {
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, &StepNode)> {
         let all = self.nodes.iter().enumerate();
         all.filter(|(_, node)| !node.is_gone).map(|(index, node)| (NodeId::from_index(index), node))
+    }
+
+    /// Nodes after their producers; edges back from the end of a loop do not count.
+    pub(super) fn forward_order(&self) -> Vec<NodeId> {
+        let mut consumers: Vec<SmallVec<[NodeId; 2]>> = vec![SmallVec::new(); self.nodes.len()];
+        let mut missing = vec![0u32; self.nodes.len()];
+        for (id, node) in self.iter() {
+            for producer in node.producers().filter(|&producer| !self.get(producer).node.is_next_iteration())
+            {
+                consumers[producer.index()].push(id);
+                missing[id.index()] += 1;
+            }
+        }
+        let mut order: Vec<NodeId> =
+            self.iter().map(|(id, _)| id).filter(|id| missing[id.index()] == 0).collect();
+        let mut next = 0;
+        while let Some(&id) = order.get(next) {
+            next += 1;
+            for &consumer in &consumers[id.index()] {
+                missing[consumer.index()] -= 1;
+                if missing[consumer.index()] == 0 {
+                    order.push(consumer);
+                }
+            }
+        }
+        order
     }
 
     /// Whether there are loops.

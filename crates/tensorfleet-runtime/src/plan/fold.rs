@@ -1,0 +1,184 @@
+//! Constant folding: what depends on constants alone is computed while planning.
+//!
+//! Only what is certain and cheap: ops without state, on plain numbers, whose output is known to be small before it is
+//! computed. An op that fails stays as it is, so that its error comes from the step, with its node.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use tensorfleet_core::attr::{FromAttr, IntoAttr};
+use tensorfleet_core::{Endpoint, Node, NodeId, Result, Tensor};
+use tensorfleet_ops::NodeSpec;
+use tensorfleet_ops::cancellation::Cancellation;
+use tensorfleet_ops::kernel::{Context, FrameIteration, KernelBox, StepContext, Value};
+use tensorfleet_ops::op::{Cost, Flow};
+use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_ops::shape_context::{InputShape, ShapeContext};
+use tensorfleet_proto::tensorflow::attr_value;
+
+use super::names::Names;
+use super::step_graph::{StepGraph, StepNode};
+use crate::rendezvous::LocalRendezvous;
+
+/// A constant that is bigger than this is not worth computing in advance: it would travel in every registration.
+const MAX_BYTES: usize = 64 << 10;
+/// Ops whose outputs have a length only the kernel knows, but never more elements than their inputs.
+const NEVER_LONGER: &[&str] = &["BroadcastGradientArgs", "BroadcastArgs", "ListDiff", "Unique"];
+/// All constants that one step's plan makes.
+const MAX_TOTAL_BYTES: usize = 10 << 20;
+/// Nodes tried per plan, so that planning stays short.
+const MAX_NODES: usize = 10_000;
+
+/// Folds the constants of one step.
+pub(super) struct Folder {
+    /// Values of constants that have been looked at; `None` for those too big.
+    values: FxHashMap<Endpoint, Option<Tensor>>,
+    context: Arc<StepContext>,
+    total_bytes: usize,
+    tried: usize,
+}
+
+impl Folder {
+    pub(super) fn new() -> Folder {
+        // Kernels without state ask for none of this.
+        let context = StepContext {
+            step_id: 0,
+            device: "".into(),
+            resources: Arc::new(ResourceManager::new("")),
+            step_resources: ResourceManager::new(""),
+            rendezvous: Arc::new(LocalRendezvous::new()),
+            cancellation: Arc::new(Cancellation::new()),
+        };
+        Folder { values: FxHashMap::default(), context: Arc::new(context), total_bytes: 0, tried: 0 }
+    }
+
+    /// Computes node `id` if all its inputs are constant. A node with one output becomes a `Const` itself; for one with
+    /// several, gives the constants that take the place of its outputs.
+    pub(super) fn fold(
+        &mut self,
+        step: &mut StepGraph,
+        id: NodeId,
+        names: &mut Names<'_>,
+    ) -> Result<Option<Vec<Endpoint>>> {
+        let Some(outputs) = self.compute(step, id) else { return Ok(None) };
+        self.total_bytes += outputs.iter().map(Tensor::byte_size).sum::<usize>();
+        let Some(device) = step.get(id).device else { return Ok(None) };
+        let name = step.get(id).node.name.clone();
+        let mut endpoints = Vec::with_capacity(outputs.len());
+        for output in &outputs {
+            let endpoint = if outputs.len() == 1 {
+                step.nodes[id.index()] = StepNode::new(constant(&name, output), device)?;
+                Endpoint::new(id, 0)
+            } else {
+                let name = names.fresh(&format!("{name}/folded"));
+                Endpoint::new(step.add(constant(&name, output), device)?, 0)
+            };
+            self.values.insert(endpoint, Some(output.clone()));
+            endpoints.push(endpoint);
+        }
+        Ok(Some(endpoints))
+    }
+
+    fn compute(&mut self, step: &StepGraph, id: NodeId) -> Option<Vec<Tensor>> {
+        let node = step.get(id);
+        let is_foldable = node.op.kernel.is_some()
+            && !node.op.stateful
+            && node.op.flow == Flow::Plain
+            && node.op.cost != Cost::Heavy
+            && !node.node.inputs.is_empty()
+            && node.node.control_inputs.is_empty()
+            && !node.outputs.is_empty()
+            && node.outputs.iter().all(|output| !output.is_ref && output.dtype.is_plain());
+        // Most nodes have an input that is no constant: look at the op first, parse values last.
+        let is_constant = |input: &Endpoint| is_constant(step.get(input.node));
+        if !is_foldable || !node.node.inputs.iter().all(is_constant) || self.tried >= MAX_NODES {
+            return None;
+        }
+        self.tried += 1;
+        let inputs: Vec<Tensor> =
+            node.node.inputs.iter().map(|&input| self.value(step, input)).collect::<Option<_>>()?;
+        let spec = NodeSpec::resolve(&node.node).ok()?;
+        let bytes = output_bytes(&spec, &inputs)?;
+        if bytes > MAX_BYTES || self.total_bytes + bytes > MAX_TOTAL_BYTES {
+            return None;
+        }
+        let outputs = self.run(&spec, inputs)?;
+        let as_declared =
+            outputs.iter().zip(&node.outputs).all(|(output, edge)| output.dtype() == edge.dtype);
+        as_declared.then_some(outputs)
+    }
+
+    /// The value of an output of a constant, unless it is big.
+    fn value(&mut self, step: &StepGraph, endpoint: Endpoint) -> Option<Tensor> {
+        let parse = || {
+            let attr = step.get(endpoint.node).node.attrs.get("value")?;
+            let Some(attr_value::Value::Tensor(proto)) = &attr.value else { return None };
+            let dims = proto.tensor_shape.as_ref().map_or(&[][..], |shape| &shape.dim);
+            let elements = dims.iter().try_fold(1usize, |product, dim| {
+                product.checked_mul(usize::try_from(dim.size).ok()?).filter(|&product| product <= MAX_BYTES)
+            })?;
+            let tensor = (elements <= MAX_BYTES).then(|| Tensor::from_attr(attr).ok()).flatten()?;
+            (tensor.dtype().is_plain() && tensor.byte_size() <= MAX_BYTES).then_some(tensor)
+        };
+        self.values.entry(endpoint).or_insert_with(parse).clone()
+    }
+
+    fn run(&self, spec: &NodeSpec<'_>, inputs: Vec<Tensor>) -> Option<Vec<Tensor>> {
+        let KernelBox::Sync(kernel) = spec.kernel().ok()? else { return None };
+        let mut inputs: Vec<Option<Value>> =
+            inputs.into_iter().map(|input| Some(Value::Tensor(input))).collect();
+        let mut outputs: Vec<Option<Value>> = vec![None; spec.outputs.len()];
+        let mut context = Context {
+            step: &self.context,
+            frame: FrameIteration::default(),
+            inputs: &mut inputs,
+            outputs: &mut outputs,
+            is_input_dead: false,
+        };
+        // As in a step, a kernel's bug must not take the process with it.
+        catch_unwind(AssertUnwindSafe(|| kernel.compute(&mut context))).ok()?.ok()?;
+        let tensor = |output| match output {
+            Some(Value::Tensor(tensor)) => Some(tensor),
+            _ => None,
+        };
+        outputs.into_iter().map(tensor).collect()
+    }
+}
+
+/// Whether a node is a constant that is there whenever the step starts.
+pub(super) fn is_constant(node: &StepNode) -> bool {
+    &*node.node.op == "Const" && node.node.control_inputs.is_empty()
+}
+
+/// A bound on the size of all outputs, if one is known for these inputs.
+fn output_bytes(spec: &NodeSpec<'_>, inputs: &[Tensor]) -> Option<usize> {
+    if NEVER_LONGER.contains(&spec.op().name) {
+        let elements: usize = inputs.iter().map(Tensor::num_elements).sum();
+        let sizes = spec.outputs.iter().map(|edge| edge.dtype.size());
+        return sizes.sum::<Option<usize>>()?.checked_mul(elements);
+    }
+    let known = |input: &Tensor| InputShape {
+        shape: input.shape().into(),
+        value: Some(input.clone()),
+        as_shape: None,
+    };
+    let inputs: Vec<InputShape> = inputs.iter().map(known).collect();
+    let shapes = spec.op().shape?(&ShapeContext::new(spec, &inputs)).ok()?;
+    let mut total = 0usize;
+    for (shape, edge) in shapes.iter().zip(&spec.outputs) {
+        let mut bytes = edge.dtype.size()?;
+        for dim in shape.dims()? {
+            bytes = bytes.checked_mul((*dim)?)?;
+        }
+        total = total.checked_add(bytes)?;
+    }
+    Some(total)
+}
+
+fn constant(name: &str, value: &Tensor) -> Node {
+    let mut node = Node::new(name, "Const");
+    node.attrs.insert("dtype".into(), value.dtype().into_attr());
+    node.attrs.insert("value".into(), value.clone().into_attr());
+    node
+}
