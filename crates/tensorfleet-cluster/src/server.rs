@@ -317,12 +317,14 @@ async fn sweep(core: Arc<ServerCore>) {
 /// Ends the server once it has had sessions and has none any more.
 async fn end_when_done(core: Arc<ServerCore>, linger: Duration) {
     let mut ended = core.ended.subscribe();
-    let (mut has_been_used, mut idle_since) = (false, Instant::now());
+    let (mut sessions_seen, mut idle_since) = (0, Instant::now());
     loop {
-        if core.worker.num_sessions() > 0 {
-            (has_been_used, idle_since) = (true, Instant::now());
+        // Sessions that came and went since the last look count as well.
+        let made = core.worker.sessions_made();
+        if core.worker.num_sessions() > 0 || made > sessions_seen {
+            (sessions_seen, idle_since) = (made, Instant::now());
         }
-        if has_been_used && idle_since.elapsed() >= linger {
+        if sessions_seen > 0 && idle_since.elapsed() >= linger {
             tracing::info!("{} ends: all sessions that used it are over", core.task);
             core.request_stop();
             return;

@@ -91,7 +91,7 @@ pub fn survey(target: &str, patience: Duration) -> Result<Vec<Finding>> {
 }
 
 enum Answer {
-    Ours(TaskStatus),
+    Ours(Box<TaskStatus>),
     /// Names of a stock server's devices.
     Devices(Vec<String>),
 }
@@ -108,7 +108,7 @@ async fn ask(address: &str, patience: Duration) -> Result<Answer> {
                     "{address} answers with a status that cannot be read, perhaps of another version: {error}"
                 ))
             })?;
-            Ok(Answer::Ours(status))
+            Ok(Answer::Ours(Box::new(status)))
         }
         Err(status) if status.code() == Code::Unimplemented => {
             let request = Parts::from_message(&GetStatusRequest {});
@@ -137,7 +137,7 @@ fn finding(task: Option<&TaskId>, address: &str, answer: Result<Answer>) -> Find
                 finding.error = Some(format!("{} answers at its address", status.task));
             }
             finding.devices = status.devices.clone();
-            finding.status = Some(status);
+            finding.status = Some(*status);
         }
         Ok(Answer::Devices(devices)) => {
             finding.state = TaskState::TensorFlow;

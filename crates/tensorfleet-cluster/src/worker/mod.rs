@@ -9,6 +9,7 @@ mod session;
 mod step_table;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -43,6 +44,8 @@ pub(crate) struct Worker {
     /// For masters that do not make worker sessions.
     default_session: Arc<WorkerSession>,
     sessions: RwLock<FxHashMap<Arc<str>, Arc<WorkerSession>>>,
+    /// How many sessions there have been.
+    sessions_made: AtomicU64,
     steps: StepTable,
     recent: RecentRequests,
 }
@@ -80,6 +83,7 @@ impl Worker {
             peers,
             default_session: Arc::new(session),
             sessions: RwLock::default(),
+            sessions_made: AtomicU64::new(0),
             steps: StepTable::new(),
             recent: RecentRequests::new(REMEMBERED_REQUESTS),
         }
@@ -117,6 +121,7 @@ impl Worker {
             Arc::new(WorkerSession::new(handle, device, resources, peers, new.master, new.connection))
         };
         sessions.entry(new.handle.as_str().into()).or_insert_with(|| session(&new.handle));
+        self.sessions_made.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -252,6 +257,11 @@ impl Worker {
     /// Steps, for `status`.
     pub(crate) fn report_steps(&self) -> Vec<StepReport> {
         self.steps.report()
+    }
+
+    /// How many sessions there have been.
+    pub(crate) fn sessions_made(&self) -> u64 {
+        self.sessions_made.load(Ordering::Relaxed)
     }
 
     /// How many sessions there are.
