@@ -39,6 +39,11 @@ impl Arguments {
         Some(self.0.remove(position))
     }
 
+    /// Everything that nobody has taken, for another program.
+    pub(crate) fn rest(self) -> Vec<String> {
+        self.0
+    }
+
     /// Checks that nothing is left.
     pub(crate) fn finish(&self) -> Result<(), String> {
         match self.0.first() {

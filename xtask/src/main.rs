@@ -4,13 +4,11 @@
 mod arguments;
 mod bench;
 mod check_all;
-mod op_table;
 mod python;
 mod tidy;
-mod vectors;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use arguments::Arguments;
 
@@ -43,10 +41,10 @@ fn main() -> ExitCode {
         Some("test") => arguments.finish().and_then(|()| check_all::run(&workspace_root())),
         Some("tidy") => arguments.finish().and_then(|()| tidy::run(&workspace_root())),
         Some("python") => arguments.finish().and_then(|()| python::run()),
-        Some("vectors") => vectors::run(arguments),
-        Some("ops") => op_table::run(arguments),
+        Some(command @ ("vectors" | "ops" | "pack-vectors")) => {
+            conformance(command, arguments, &workspace_root())
+        }
         Some("bench") => bench::run(arguments, &workspace_root()),
-        Some("pack-vectors") => pack_vectors(arguments),
         Some("help") | None => {
             print!("{HELP}");
             Ok(ExitCode::SUCCESS)
@@ -64,12 +62,11 @@ fn workspace_root() -> PathBuf {
     package.parent().unwrap_or(package).to_path_buf()
 }
 
-fn pack_vectors(mut arguments: Arguments) -> Outcome {
-    let source = arguments.positional().ok_or("pack-vectors needs the directory with the loose files")?;
-    arguments.finish()?;
-    let destination = tensorfleet_tests::packed::data_directory();
-    tensorfleet_tests::packed::pack(Path::new(&source), &destination)
-        .map_err(|error| format!("packing {source}: {error}"))?;
-    println!("packed {source} into {}", destination.display());
-    Ok(ExitCode::SUCCESS)
+/// These commands run ops, so they live in a program that takes longer to build than this one.
+fn conformance(command: &str, arguments: Arguments, root: &Path) -> Outcome {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["run", "--quiet", "--package", "tensorfleet-tests", "--bin", "conformance", "--", command]);
+    let status = cargo.args(arguments.rest()).current_dir(root).status();
+    let status = status.map_err(|error| format!("cargo run: {error}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

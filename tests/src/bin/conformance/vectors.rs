@@ -1,12 +1,13 @@
-//! `cargo xtask vectors`: conformance cases against a session in this process or on servers, with a table of
+//! `vectors`: conformance cases against a session in this process or on servers, with a table of
 //! what passed.
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Args;
 use tensorfleet_tests::backend::Backend;
 use tensorfleet_tests::case::Case;
 use tensorfleet_tests::direct::Direct;
@@ -16,24 +17,36 @@ use tensorfleet_tests::runner::Outcome as CaseOutcome;
 use tensorfleet_tests::suite::{CaseResult, Filter, load_directory, run_all, shortened};
 
 use crate::Outcome;
-use crate::arguments::Arguments;
+
+/// Which cases to run, and where.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A directory of cases; by default those of the repository.
+    directory: Option<PathBuf>,
+    /// Only this tier.
+    #[arg(long)]
+    tier: Option<u32>,
+    /// Only this family.
+    #[arg(long)]
+    family: Option<String>,
+    /// Only cases whose name contains this.
+    #[arg(long)]
+    case: Option<String>,
+    /// On servers, nodes spread over two tasks; needs the `tensorfleet` program of the same profile.
+    #[arg(long)]
+    grpc: bool,
+    /// Name every case, not only the failed ones.
+    #[arg(long)]
+    verbose: bool,
+}
 
 /// The command.
-pub(crate) fn run(mut arguments: Arguments) -> Outcome {
-    let filter = Filter {
-        tier: arguments.number("--tier")?,
-        family: arguments.option("--family")?,
-        name: arguments.option("--case")?,
-    };
-    let verbose = arguments.flag("--verbose");
-    let backend: Arc<dyn Backend> = match arguments.flag("--grpc") {
-        true => Arc::new(Fleet),
-        false => Arc::new(Direct),
-    };
-    let directory = arguments.positional();
-    arguments.finish()?;
+pub(crate) fn run(options: Options) -> Outcome {
+    let Options { directory, tier, family, case, grpc, verbose } = options;
+    let filter = Filter { tier, family, name: case };
+    let backend: Arc<dyn Backend> = if grpc { Arc::new(Fleet) } else { Arc::new(Direct) };
     let cases = match &directory {
-        Some(directory) => load_directory(Path::new(directory)),
+        Some(directory) => load_directory(directory),
         None => packed::cases(),
     };
     let cases = cases.map_err(|status| status.message())?;

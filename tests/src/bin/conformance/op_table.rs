@@ -1,9 +1,10 @@
-//! `cargo xtask ops`: what is known of every op, and how many conformance cases with it pass.
+//! `ops`: what is known of every op, and how many conformance cases with it pass.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::Args;
 use tensorfleet_ops::catalogue;
 use tensorfleet_tests::direct::Direct;
 use tensorfleet_tests::packed;
@@ -11,7 +12,6 @@ use tensorfleet_tests::runner::Outcome as CaseOutcome;
 use tensorfleet_tests::suite::run_all;
 
 use crate::Outcome;
-use crate::arguments::Arguments;
 
 /// Ops that no program in the inventory uses, but the catalogue has.
 const EXTRA: u32 = 3;
@@ -34,11 +34,20 @@ impl Row {
     }
 }
 
+/// Which ops to show.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only this tier.
+    #[arg(long)]
+    tier: Option<u32>,
+    /// Only ops that lack something.
+    #[arg(long)]
+    missing: bool,
+}
+
 /// The command.
-pub(crate) fn run(mut arguments: Arguments) -> Outcome {
-    let tier = arguments.number("--tier")?;
-    let only_missing = arguments.flag("--missing");
-    arguments.finish()?;
+pub(crate) fn run(options: &Options) -> Outcome {
+    let (tier, only_missing) = (options.tier, options.missing);
     let rows = collect()?;
     let shown = rows.iter().filter(|(_, row)| tier.is_none_or(|tier| row.tier == tier));
     println!(
