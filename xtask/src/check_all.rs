@@ -33,7 +33,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
             Ok(false)
         })
     })?;
-    stage("tests", &|| cargo(root, &["test", "--workspace"]))?;
+    stage("tests", &|| cargo(root, &["test", "--workspace", "--no-fail-fast"]))?;
 
     println!("── summary");
     for Stage { name, passed, duration } in &stages {

@@ -4,6 +4,7 @@ pub mod address;
 mod client;
 mod cluster_spec;
 mod cluster_text;
+mod fleet_messages;
 mod io;
 mod master;
 mod peers;

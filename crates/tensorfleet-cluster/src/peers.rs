@@ -19,7 +19,7 @@ use crate::worker::Worker;
 /// The tasks of a cluster as one of them sees them.
 pub(crate) struct Peers {
     spec: Arc<ClusterSpec>,
-    channels: RwLock<FxHashMap<String, Channel>>,
+    workers: RwLock<FxHashMap<String, RemoteWorker>>,
 }
 
 /// Another task, or this one.
@@ -57,7 +57,7 @@ pub(crate) fn local(address: &str) -> Option<Arc<ServerCore>> {
 
 impl Peers {
     pub(crate) fn new(spec: Arc<ClusterSpec>) -> Peers {
-        Peers { spec, channels: RwLock::default() }
+        Peers { spec, workers: RwLock::default() }
     }
 
     /// The cluster.
@@ -71,7 +71,7 @@ impl Peers {
         if let Some(server) = local(address) {
             return Ok(Peer::Local(server.worker().clone()));
         }
-        self.channel(address).map(RemoteWorker::new).map(Peer::Remote)
+        self.remote(address).map(Peer::Remote)
     }
 
     /// The task a device belongs to. What follows the task's name (the rest of a rendezvous key) does not matter.
@@ -82,20 +82,20 @@ impl Peers {
         self.peer(&task)
     }
 
-    fn channel(&self, address: &str) -> Result<Channel> {
-        if let Some(channel) = self.channels.read().get(address) {
-            return Ok(channel.clone());
+    fn remote(&self, address: &str) -> Result<RemoteWorker> {
+        if let Some(worker) = self.workers.read().get(address) {
+            return Ok(worker.clone());
         }
-        let new = Channel::new(address, ChannelOptions::default())?;
-        Ok(self.channels.write().entry(address.to_string()).or_insert(new).clone())
+        let new = RemoteWorker::new(Channel::new(address, ChannelOptions::default())?);
+        Ok(self.workers.write().entry(address.to_string()).or_insert(new).clone())
     }
 
     /// Bytes sent to and received from other processes.
     pub(crate) fn traffic(&self) -> (u64, u64) {
-        let channels = self.channels.read();
-        let stats = channels.values().map(|channel| channel.stats());
-        stats.fold((0, 0), |(sent, received), stats| {
-            (sent + stats.bytes_sent, received + stats.bytes_received)
+        let workers = self.workers.read();
+        let traffic = workers.values().map(RemoteWorker::traffic);
+        traffic.fold((0, 0), |(sent, received), (more_sent, more_received)| {
+            (sent + more_sent, received + more_received)
         })
     }
 }

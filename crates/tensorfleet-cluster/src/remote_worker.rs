@@ -1,8 +1,10 @@
 //! [`RemoteWorker`]: the worker service of another process, TensorFlow's or ours.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_core::{Code, Result, Status, Tensor};
 use tensorfleet_ops::rendezvous::Transfer;
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::{
@@ -13,6 +15,7 @@ use tensorfleet_proto::tensorflow::{
 };
 use tensorfleet_rpc::{CallOptions, Channel, HeaderMap, Incoming, Parts, recv_tensor, tensors};
 
+use crate::fleet_messages::{RECV_READY_METHOD, RecvReadyTensorsRequest, RecvReadyTensorsResponse};
 use crate::random;
 use crate::wire_status::check_body;
 use crate::worker::{Part, RunGraph, RunGraphOutput};
@@ -31,11 +34,29 @@ const SEND_FIELD: u32 = 3;
 #[derive(Clone)]
 pub(crate) struct RemoteWorker {
     channel: Channel,
+    /// Whether it has shown that it does not know our own methods: a TensorFlow server.
+    is_foreign: Arc<AtomicBool>,
 }
 
 impl RemoteWorker {
     pub(crate) fn new(channel: Channel) -> RemoteWorker {
-        RemoteWorker { channel }
+        RemoteWorker { channel, is_foreign: Arc::default() }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        self.channel.address()
+    }
+
+    /// Bytes sent and received.
+    pub(crate) fn traffic(&self) -> (u64, u64) {
+        let stats = self.channel.stats();
+        (stats.bytes_sent, stats.bytes_received)
+    }
+
+    /// Whether several tensors can be asked for at once, as far as is known.
+    pub(crate) fn takes_batches(&self) -> bool {
+        !self.is_foreign.load(Ordering::Relaxed)
     }
 
     async fn call<M: Message + Default>(
@@ -164,6 +185,30 @@ impl RemoteWorker {
             self.acknowledge(request.request_id);
         }
         Ok(received.value)
+    }
+
+    /// The small tensors among `keys` that are there once the step has begun there.
+    pub(crate) async fn recv_ready_tensors(
+        &self,
+        step_id: i64,
+        keys: &[&str],
+    ) -> Result<Vec<(String, Transfer)>> {
+        let request =
+            RecvReadyTensorsRequest { step_id, keys: keys.iter().map(|key| key.to_string()).collect() };
+        let called =
+            self.channel.call(RECV_READY_METHOD, Parts::from_message(&request), CallOptions::default()).await;
+        let response: RecvReadyTensorsResponse = match called {
+            Err(status) if status.code() == Code::Unimplemented => {
+                self.is_foreign.store(true, Ordering::Relaxed);
+                return Ok(Vec::new());
+            }
+            called => called?.message.decode()?,
+        };
+        let live = response.tensor.into_iter().map(|named| {
+            let proto = named.tensor.ok_or_else(|| Status::internal("a received tensor is missing"))?;
+            Ok((named.name, Some(Tensor::from_proto(&proto)?)))
+        });
+        live.chain(response.dead.into_iter().map(|key| Ok((key, None)))).collect()
     }
 
     /// Tells a peer that keeps a tensor until it has arrived that it has.

@@ -22,6 +22,9 @@ use tensorfleet_proto::tensorflow::{
 use tensorfleet_rpc::{Handler, HeaderMap, MethodInfo, Page, Parts, Reply, Request, tensors};
 use tensorfleet_runtime::plan::Signature;
 
+use crate::fleet_messages::{
+    RECV_READY_METHOD, RecvReadyTensorsRequest, RecvReadyTensorsResponse, SHUTDOWN_METHOD, STATUS_METHOD,
+};
 use crate::master::RunStep;
 use crate::random;
 use crate::server::ServerCore;
@@ -32,10 +35,6 @@ use crate::worker::{Master as MasterName, NewWorkerSession, Part, RunGraph, Sess
 pub(crate) const TASK_HEADER: &str = "tensorfleet-task";
 /// Says which cluster specification a task was started with; stock TensorFlow ignores it.
 pub(crate) const CLUSTER_HEADER: &str = "tensorfleet-cluster";
-/// Gives the status document.
-pub(crate) const STATUS_METHOD: &str = "/tensorfleet.FleetService/Status";
-/// Asks a server to end.
-pub(crate) const SHUTDOWN_METHOD: &str = "/tensorfleet.FleetService/Shutdown";
 
 /// Requests that carry neither graphs nor tensors are no bigger than this.
 const SMALL_BYTES: usize = 16 << 20;
@@ -79,6 +78,9 @@ impl Handler for ServerCore {
             }
             match &*method {
                 STATUS_METHOD => Ok(Reply::from(Parts::from_message(&Bytes::from(self.status_json())))),
+                RECV_READY_METHOD => {
+                    self.recv_ready_tensors(request.message.decode()?).await.map(Reply::from)
+                }
                 SHUTDOWN_METHOD => {
                     self.request_stop();
                     Ok(Reply::from(Parts::empty()))
@@ -277,6 +279,20 @@ impl ServerCore {
             _ => return Err(unknown(&request.method)),
         };
         Ok(Reply::from(reply))
+    }
+
+    async fn recv_ready_tensors(&self, request: RecvReadyTensorsRequest) -> Result<Parts> {
+        let ready = self.worker().recv_ready_tensors(request.step_id, &request.keys).await?;
+        let mut rest = RecvReadyTensorsResponse::default();
+        let mut live = Vec::with_capacity(ready.len());
+        for (index, value) in &ready {
+            let key = &request.keys[*index];
+            match value {
+                Some(tensor) => live.push((key.as_str(), tensor)),
+                None => rest.dead.push(key.clone()),
+            }
+        }
+        Ok(tensors::with_named_tensors(RESULT_FIELD, &live, &rest))
     }
 
     fn get_status(&self) -> Reply {

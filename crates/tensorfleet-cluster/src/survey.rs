@@ -13,7 +13,7 @@ use tensorfleet_proto::tensorflow::{GetStatusRequest, GetStatusResponse};
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts};
 
 use crate::cluster_spec::TaskId;
-use crate::service::STATUS_METHOD;
+use crate::fleet_messages::STATUS_METHOD;
 use crate::status::TaskStatus;
 use crate::{address, io};
 

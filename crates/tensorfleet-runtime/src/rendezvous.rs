@@ -116,6 +116,18 @@ impl LocalRendezvous {
         self.state.lock().take_value(key)
     }
 
+    /// The value under a key, if it is there and takes no more than `max_bytes`; an error after an abort.
+    pub fn take_small(&self, key: &str, max_bytes: usize) -> Option<Result<Transfer>> {
+        let mut state = self.state.lock();
+        if let Some(Waiting::Values(values)) = state.table.get(key)
+            && let Some(Some(tensor)) = values.front()
+            && tensor.byte_size() > max_bytes
+        {
+            return None;
+        }
+        state.take_value(key)
+    }
+
     /// Whether nothing waits here, neither values nor receivers.
     pub fn is_empty(&self) -> bool {
         self.state.lock().table.is_empty()

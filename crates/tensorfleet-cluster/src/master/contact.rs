@@ -7,14 +7,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 use tensorfleet_core::{Code, DeviceName, Result, Status, bail};
 use tensorfleet_proto::tensorflow::DeviceAttributes;
 
 use crate::cluster_spec::{ClusterSpec, TaskId};
+use crate::fleet_messages::STATUS_METHOD;
 use crate::peers::{Peer, Peers};
-use crate::service::{CLUSTER_HEADER, STATUS_METHOD, TASK_HEADER};
+use crate::service::{CLUSTER_HEADER, TASK_HEADER};
 use crate::status::TaskStatus;
 
 /// Pause between two attempts at a task that is not there.
@@ -123,7 +125,8 @@ async fn ask(asker: &Asker<'_>, task: &TaskId) -> Result<Contacted> {
     let is_other = theirs.is_some_and(|theirs| theirs != ours);
     if is_other && !asker.renames {
         let answer = remote.ask(STATUS_METHOD, ATTEMPT).await?;
-        if let Ok(status) = serde_json::from_slice::<TaskStatus>(answer.as_bytes())
+        let document: Bytes = answer.decode()?;
+        if let Ok(status) = serde_json::from_slice::<TaskStatus>(&document)
             && let Some(difference) = contradiction(spec, &status.cluster)
         {
             bail!(

@@ -34,6 +34,10 @@ use step_table::StepTable;
 const REMEMBERED_REQUESTS: usize = 100_000;
 /// Worker sessions at most. A master that leaks them must not exhaust this task.
 const MAX_SESSIONS: usize = 10_000;
+/// Keys at most in one request for several tensors.
+pub(crate) const MAX_BATCH: usize = 4096;
+/// Tensors up to this size travel together; copying them costs less than a call.
+const SMALL_TENSOR_BYTES: usize = 16 << 10;
 /// How long a session whose master's connection is closed is kept.
 const FORSAKEN_AFTER: Duration = Duration::from_secs(60);
 
@@ -195,6 +199,18 @@ impl Worker {
         self.recent.note(request_id, "RecvTensor")?;
         self.check_key(key)?;
         self.steps.receive(step_id, key.to_string()).await
+    }
+
+    /// The small tensors among `keys` that are there once the step has begun here: what a peer can be given at once, with
+    /// one answer. It asks for the others one by one.
+    pub(crate) async fn recv_ready_tensors(
+        &self,
+        step_id: i64,
+        keys: &[String],
+    ) -> Result<Vec<(usize, Transfer)>> {
+        ensure!(keys.len() <= MAX_BATCH, InvalidArgument, "{} keys are more than {MAX_BATCH}", keys.len());
+        keys.iter().try_for_each(|key| self.check_key(key))?;
+        self.steps.receive_ready(step_id, keys, SMALL_TENSOR_BYTES).await
     }
 
     /// A key is only good here if it names this task's device in its present life.

@@ -1,21 +1,23 @@
 //! [`StepRendezvous`]: the rendezvous of a step as its nodes on this task see it.
 //!
 //! A send only leaves the value here; whoever wants it comes for it. A receive whose sender is on this task looks here;
-//! any other asks the sender's task, by reference if that task is in this process, else with `RecvTensor`. The asking is
-//! done by the future that runs the step ([`drive`]), so that a step with little to compute never leaves its thread.
+//! any other asks the sender's task, by reference if that task is in this process, else with `RecvTensor`, or, between our
+//! own tasks, for several small tensors at once. The asking is done by the future that runs the step ([`drive`]), so that
+//! a step with little to compute never leaves its thread.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use futures_util::{FutureExt, StreamExt};
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::{Code, Result, Status};
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_runtime::executor::lend_thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
+use super::MAX_BATCH;
 use super::session::WorkerSession;
 use super::step_table::StepEntry;
 use crate::peers::Peer;
@@ -134,27 +136,118 @@ impl Rendezvous for StepRendezvous {
     }
 }
 
+/// What earlier steps of a graph have shown about its transfers: which tensors do not come with the others, because they
+/// are big or made late. It is asked for each of them alone, right away.
+#[derive(Default)]
+pub(super) struct Habits {
+    come_alone: RwLock<FxHashSet<Box<str>>>,
+}
+
+impl Habits {
+    fn comes_alone(&self, key: &str) -> bool {
+        self.come_alone.read().contains(tensor_of(key))
+    }
+
+    fn note_alone(&self, key: &str) {
+        self.come_alone.write().insert(tensor_of(key).into());
+    }
+}
+
+/// The part of a key that is the same in every step and iteration.
+fn tensor_of(key: &str) -> &str {
+    key.rsplit_once(';').map_or(key, |(tensor, _)| tensor)
+}
+
+/// An answer of another task.
+enum Answer {
+    One(u64, Result<Transfer>),
+    /// To a request for several: what came, and the requests that it left open.
+    Several(Vec<(u64, Transfer)>, Vec<Request>),
+}
+
 /// Asks other tasks for tensors as the step's nodes want them. Never comes to an end: it is dropped with the step.
-pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>, awaited: &Awaited) {
-    let ask = |request: Request| async move {
-        let result = request.peer.recv_tensor(step_id, &request.key).await;
-        (request.number, result.map_err(|status| as_seen_from_here(status, &request.key)))
-    };
+///
+/// What the nodes want at the same moment from the same task is asked for with one call, unless earlier steps have shown
+/// that it does not come together.
+pub(super) async fn drive(
+    step_id: i64,
+    mut requests: UnboundedReceiver<Request>,
+    awaited: &Awaited,
+    habits: &Habits,
+) {
     let mut asked = FuturesUnordered::new();
     let mut is_open = true;
     loop {
         tokio::select! {
             biased;
-            request = requests.recv(), if is_open => match request {
-                Some(request) => asked.push(ask(request)),
-                None => is_open = false,
-            },
-            Some((number, result)) = asked.next(), if !asked.is_empty() => {
-                lend_thread(|| awaited.complete(number, result));
+            request = requests.recv(), if is_open => {
+                is_open = request.is_some();
+                let mut wanted: Vec<Request> = request.into_iter().collect();
+                wanted.extend(std::iter::from_fn(|| requests.try_recv().ok()));
+                for batch in batches(wanted, habits) {
+                    asked.push(ask(step_id, batch).boxed());
+                }
             }
+            Some(answer) = asked.next(), if !asked.is_empty() => match answer {
+                Answer::One(number, result) => lend_thread(|| awaited.complete(number, result)),
+                Answer::Several(came, open) => {
+                    for request in open {
+                        habits.note_alone(&request.key);
+                        asked.push(ask(step_id, vec![request]).boxed());
+                    }
+                    lend_thread(|| came.into_iter().for_each(|(number, value)| awaited.complete(number, Ok(value))));
+                }
+            },
             else => std::future::pending().await,
         }
     }
+}
+
+/// Requests that are made together.
+fn batches(wanted: Vec<Request>, habits: &Habits) -> Vec<Vec<Request>> {
+    let mut batches: Vec<Vec<Request>> = Vec::new();
+    let mut open: FxHashMap<String, usize> = FxHashMap::default();
+    for request in wanted {
+        let peer = match &request.peer {
+            Peer::Remote(worker) if worker.takes_batches() && !habits.comes_alone(&request.key) => {
+                worker.address()
+            }
+            _ => {
+                batches.push(vec![request]);
+                continue;
+            }
+        };
+        match open.get(peer).filter(|&&index| batches[index].len() < MAX_BATCH) {
+            Some(&index) => batches[index].push(request),
+            None => {
+                open.insert(peer.to_string(), batches.len());
+                batches.push(vec![request]);
+            }
+        }
+    }
+    batches
+}
+
+async fn ask(step_id: i64, mut batch: Vec<Request>) -> Answer {
+    if let [_, _, ..] = &batch[..]
+        && let Peer::Remote(worker) = batch[0].peer.clone()
+    {
+        let keys: Vec<&str> = batch.iter().map(|request| &*request.key).collect();
+        // If it fails, each request finds out by itself why.
+        let came = worker.recv_ready_tensors(step_id, &keys).await.unwrap_or_default();
+        let mut values: FxHashMap<String, Transfer> = came.into_iter().collect();
+        let (mut answered, mut open) = (Vec::with_capacity(values.len()), Vec::new());
+        for request in batch {
+            match values.remove(&*request.key) {
+                Some(value) => answered.push((request.number, value)),
+                None => open.push(request),
+            }
+        }
+        return Answer::Several(answered, open);
+    }
+    let Some(request) = batch.pop() else { return Answer::Several(Vec::new(), Vec::new()) };
+    let result = request.peer.recv_tensor(step_id, &request.key).await;
+    Answer::One(request.number, result.map_err(|status| as_seen_from_here(status, &request.key)))
 }
 
 /// The failure of a sender is reported by its own task; here it is a consequence. That a task is gone or has been

@@ -14,6 +14,7 @@ use tensorfleet_runtime::Kernels;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
 use tensorfleet_runtime::executor::Executable;
 
+use super::rendezvous::Habits;
 use crate::peers::Peers;
 
 /// What a session has on this task.
@@ -50,6 +51,7 @@ struct Usage {
 /// A partition, compiled.
 pub(crate) struct RegisteredGraph {
     pub(super) executable: Arc<Executable>,
+    pub(super) habits: Arc<Habits>,
     graph: CheckedGraph,
 }
 
@@ -109,7 +111,9 @@ impl WorkerSession {
             "a registered graph takes its inputs from the rendezvous: it may not contain _Arg and _Retval"
         );
         let handle = format!("{:016x}", self.next_graph.fetch_add(1, Ordering::Relaxed));
-        self.graphs.lock().insert(handle.clone(), Arc::new(RegisteredGraph { executable, graph }));
+        self.graphs
+            .lock()
+            .insert(handle.clone(), Arc::new(RegisteredGraph { executable, habits: Arc::default(), graph }));
         Ok(handle)
     }
 

@@ -32,6 +32,8 @@ pub(super) struct StepEntry {
     pub(super) rendezvous: Arc<LocalRendezvous>,
     created: Instant,
     state: Mutex<StepState>,
+    /// Whether this task's part has run as far as it gets without waiting for anything.
+    has_begun: watch::Sender<bool>,
 }
 
 /// How far this task's part of the step is.
@@ -88,6 +90,7 @@ impl StepTable {
                 rendezvous: Arc::new(LocalRendezvous::new()),
                 created: Instant::now(),
                 state: Mutex::default(),
+                has_begun: watch::Sender::new(false),
             })
         };
         self.shard(id).lock().entry(id).or_insert_with(new).clone()
@@ -98,6 +101,7 @@ impl StepTable {
         let entry = self.shard(id).lock().remove(&id);
         if let Some(entry) = entry {
             entry.rendezvous.abort(Status::aborted(format!("Step {id} is over and cleaned up")).derived());
+            entry.has_begun();
         }
     }
 
@@ -116,6 +120,23 @@ impl StepTable {
         let _withdrawal =
             waiting.map(|receiver| Withdrawal { table: self, entry: entry.clone(), key, receiver });
         receiver.await.unwrap_or_else(|_| Err(Status::aborted(format!("Step {id} was given up")).derived()))
+    }
+
+    /// The small values among `keys` that are there once this task's part has begun. Dropping the future leaves nothing
+    /// behind but an entry that the step's own part, or its cleaning up, will find.
+    pub(super) async fn receive_ready(
+        &self,
+        id: i64,
+        keys: &[String],
+        max_bytes: usize,
+    ) -> Result<Vec<(usize, Transfer)>> {
+        let entry = self.entry(id);
+        // The entry's sender lives as long as this reference.
+        let _ = entry.has_begun.subscribe().wait_for(|has_begun| *has_begun).await;
+        let ready = keys.iter().enumerate().filter_map(|(index, key)| {
+            entry.rendezvous.take_small(key, max_bytes).map(|value| value.map(|value| (index, value)))
+        });
+        ready.collect()
     }
 
     /// Drops an entry that only a request for a tensor had made, once that request is gone.
@@ -176,6 +197,11 @@ impl StepEntry {
         Ok(())
     }
 
+    /// Notes that this task's part has run as far as it gets without waiting.
+    pub(super) fn has_begun(&self) {
+        self.has_begun.send_replace(true);
+    }
+
     /// The part that runs, if it does.
     pub(super) fn running(&self) -> Option<RunningStep> {
         match &*self.state.lock() {
@@ -201,6 +227,7 @@ impl StepEntry {
         if let Some(status) = failure {
             self.rendezvous.abort(status.clone());
         }
+        self.has_begun();
     }
 
     fn report(&self) -> StepReport {
@@ -277,6 +304,24 @@ mod tests {
         table.remove(7);
         assert_eq!(late.now_or_never().unwrap().unwrap_err().code(), Code::Aborted);
         assert_eq!(table.entries().len(), 0);
+    }
+
+    #[test]
+    fn small_values_leave_together_once_the_step_has_begun() {
+        let table = StepTable::new();
+        let keys: Vec<String> = ["x", "y", "z"].map(|name| format!("/job:a;00ff;/job:b;{name};0:0")).into();
+        let mut asked = Box::pin(table.receive_ready(7, &keys, 8));
+        assert!(asked.as_mut().now_or_never().is_none());
+        let entry = table.entry(7);
+        entry.rendezvous.send(keys[0].clone(), Some(Tensor::vector(&[1i32; 100]).unwrap())).unwrap();
+        entry.rendezvous.send(keys[2].clone(), Some(Tensor::scalar(1i32))).unwrap();
+        assert!(asked.as_mut().now_or_never().is_none());
+        entry.has_begun();
+        assert_eq!(asked.now_or_never().unwrap().unwrap(), [(2, Some(Tensor::scalar(1i32)))]);
+        assert!(
+            table.receive(7, keys[0].clone()).now_or_never().unwrap().is_ok(),
+            "the big one is still there"
+        );
     }
 
     #[test]
