@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 use tensorfleet_core::{Code, DeviceName, Result, Status, bail};
@@ -122,8 +123,8 @@ async fn ask(asker: &Asker<'_>, task: &TaskId) -> Result<Contacted> {
     let theirs = headers.get(CLUSTER_HEADER).and_then(|value| value.to_str().ok());
     let is_other = theirs.is_some_and(|theirs| theirs != ours);
     if is_other && !asker.renames {
-        let answer = remote.ask(STATUS_METHOD, ATTEMPT).await?;
-        if let Ok(status) = serde_json::from_slice::<TaskStatus>(answer.as_bytes())
+        let document: Bytes = remote.ask(STATUS_METHOD, ATTEMPT).await?.decode()?;
+        if let Ok(status) = serde_json::from_slice::<TaskStatus>(&document)
             && let Some(difference) = contradiction(spec, &status.cluster)
         {
             bail!(
@@ -191,7 +192,7 @@ fn waiting(asker: &Asker<'_>, tasks: &[TaskId], attempts: &[Mutex<Attempt>]) -> 
     let describe = |(task, attempt): (&TaskId, &Mutex<Attempt>)| {
         let attempt = attempt.lock();
         let address = asker.peers.spec().address(&task.job, task.index).unwrap_or("?");
-        let reason = attempt.reason.as_deref().unwrap_or("no answer yet");
+        let reason = attempt.reason.as_deref().unwrap_or("silent: no answer so far");
         (!attempt.answered).then(|| format!("{task} at {address} ({reason})"))
     };
     tasks.iter().zip(attempts).filter_map(describe).collect()
