@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use tensorfleet_core::{DType, Result, Shape, Tensor};
 use tensorfleet_rpc::{
-    CallOptions, Channel, ChannelOptions, Handler, Listener, MethodInfo, Parts, Reply, Request, recv_tensor,
-    serve, tensors,
+    CallOptions, Channel, ChannelOptions, Handler, Limits, Listener, MethodInfo, Parts, Reply, Request,
+    recv_tensor, serve, tensors,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -42,7 +42,13 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let tensor = Tensor::zeros(DType::UInt8, Shape::vector(BIG_BYTES))?;
     let listener = Listener::bind("127.0.0.1:0")?;
     let address = listener.address().to_string();
-    let server = tokio::spawn(serve(listener, Arc::new(Sender(tensor.clone())), pending(), Duration::ZERO));
+    let server = tokio::spawn(serve(
+        listener,
+        Arc::new(Sender(tensor.clone())),
+        Limits::default(),
+        pending(),
+        Duration::ZERO,
+    ));
     let channel = Channel::new(&address, ChannelOptions::default())?;
 
     report("empty call", &latencies(async || call_empty(&channel).await).await?);

@@ -86,8 +86,9 @@ impl MessageReader {
         MessageReader { max_bytes, align, state: State::Head(Vec::new()) }
     }
 
-    /// Takes the next bytes of the stream.
-    pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<()> {
+    /// Takes the next bytes of the stream. The length of the message is passed to `admit`, which may refuse it, before
+    /// memory is allocated.
+    pub(crate) fn push(&mut self, chunk: &[u8], mut admit: impl FnMut(usize) -> Result<()>) -> Result<()> {
         let head = match &mut self.state {
             State::Body(destination) => return destination.write(chunk),
             State::Head(head) => head,
@@ -101,7 +102,7 @@ impl MessageReader {
             gathered = std::mem::take(head);
             &gathered
         };
-        match begin(arrived, self.max_bytes, self.align)? {
+        match begin(arrived, self.max_bytes, self.align, &mut admit)? {
             Some(destination) => self.state = State::Body(destination),
             None => self.state = State::Head(arrived.to_vec()),
         }
@@ -120,7 +121,12 @@ impl MessageReader {
 }
 
 /// Makes the destination and writes what has arrived into it; `None` if more must arrive first.
-fn begin(arrived: &[u8], max_bytes: usize, align: &[u32]) -> Result<Option<Destination>> {
+fn begin(
+    arrived: &[u8],
+    max_bytes: usize,
+    align: &[u32],
+    admit: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<Option<Destination>> {
     let Some((prefix, message)) = arrived.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     let [flag, length @ ..] = *prefix;
     if flag != 0 {
@@ -138,6 +144,7 @@ fn begin(arrived: &[u8], max_bytes: usize, align: &[u32]) -> Result<Option<Desti
     if message.len() < HEAD_BYTES && find_payload(message, len, align) == Scan::MoreBytes {
         return Ok(None);
     }
+    admit(len)?;
     let mut destination = Destination::new(message, len, align)?;
     destination.write(message)?;
     Ok(Some(destination))
@@ -199,7 +206,7 @@ mod tests {
     fn read(wire: &[u8], chunk: usize, align: &'static [u32]) -> Result<Incoming> {
         let mut reader = MessageReader::new(1 << 20, align);
         for piece in wire.chunks(chunk) {
-            reader.push(piece)?;
+            reader.push(piece, |_| Ok(()))?;
         }
         reader.finish()
     }

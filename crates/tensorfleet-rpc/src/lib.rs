@@ -22,6 +22,7 @@ mod port_owner;
 mod proto_reader;
 pub mod recv_tensor;
 mod server;
+mod socket_options;
 pub mod tensors;
 
 pub use channel::{CallOptions, Channel, ChannelOptions, ChannelStats, Response};
@@ -29,4 +30,4 @@ pub use frame::MAX_MESSAGE_BYTES;
 pub use http::HeaderMap;
 pub use incoming::Incoming;
 pub use parts::{Parts, PartsBuilder};
-pub use server::{Connection, Handler, Listener, MethodInfo, Page, Reply, Request, serve};
+pub use server::{Connection, Handler, Limits, Listener, MethodInfo, Page, Reply, Request, serve};

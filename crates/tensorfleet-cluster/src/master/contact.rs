@@ -124,8 +124,7 @@ async fn ask(asker: &Asker<'_>, task: &TaskId) -> Result<Contacted> {
     let theirs = headers.get(CLUSTER_HEADER).and_then(|value| value.to_str().ok());
     let is_other = theirs.is_some_and(|theirs| theirs != ours);
     if is_other && !asker.renames {
-        let answer = remote.ask(STATUS_METHOD, ATTEMPT).await?;
-        let document: Bytes = answer.decode()?;
+        let document: Bytes = remote.ask(STATUS_METHOD, ATTEMPT).await?.decode()?;
         if let Ok(status) = serde_json::from_slice::<TaskStatus>(&document)
             && let Some(difference) = contradiction(spec, &status.cluster)
         {
@@ -194,7 +193,7 @@ fn waiting(asker: &Asker<'_>, tasks: &[TaskId], attempts: &[Mutex<Attempt>]) -> 
     let describe = |(task, attempt): (&TaskId, &Mutex<Attempt>)| {
         let attempt = attempt.lock();
         let address = asker.peers.spec().address(&task.job, task.index).unwrap_or("?");
-        let reason = attempt.reason.as_deref().unwrap_or("no answer yet");
+        let reason = attempt.reason.as_deref().unwrap_or("silent: no answer so far");
         (!attempt.answered).then(|| format!("{task} at {address} ({reason})"))
     };
     tasks.iter().zip(attempts).filter_map(describe).collect()

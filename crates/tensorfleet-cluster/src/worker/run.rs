@@ -78,7 +78,7 @@ impl Worker {
             connection: request.connection.as_ref(),
         })?;
         let graph = session.graph(&request.graph)?;
-        let entry = self.steps.entry(request.step_id);
+        let entry = self.steps.entry(request.step_id)?;
         match request.part {
             Part::Whole => run_whole(&session, &graph, entry, request).await,
             Part::Some | Part::Last => run_part(&session, &graph, entry, request).await,

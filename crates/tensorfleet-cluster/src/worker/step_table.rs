@@ -2,7 +2,12 @@
 //!
 //! A step's entry comes into being with whatever arrives first, a `RunGraph` or a peer's `RecvTensor`, and stays until
 //! the master cleans up: tensors that peers have not fetched yet are kept although the partition has run.
+//!
+//! Calls overtake each other. A master that gives a step up cancels its `RunGraph` and cleans up in the same breath, so
+//! the cleanup may be handled first; the run, which comes late, must not leave an entry that nobody will ever remove.
+//! Therefore a cleanup that finds nothing to clean up is remembered for a while.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -20,10 +25,23 @@ use tokio::sync::{oneshot, watch};
 const SHARDS: usize = 16;
 /// A step that has ended and that nobody cleans up is forgotten after this time.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
+/// The same for a step that has failed and whose master's connection is closed: there is nothing left to come for, except
+/// the error.
+const FORGET_LOST_AFTER: Duration = Duration::from_secs(5);
+
+/// How many cleanups that came too early each lock remembers. A run that is late is late by milliseconds.
+const EARLY_CLEANUPS: usize = 64;
 
 /// Steps by number.
 pub(super) struct StepTable {
-    shards: [Mutex<FxHashMap<i64, Arc<StepEntry>>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
+}
+
+#[derive(Default)]
+struct Shard {
+    steps: FxHashMap<i64, Arc<StepEntry>>,
+    /// The latest steps that were cleaned up before this task's part had begun.
+    cleaned_early: VecDeque<i64>,
 }
 
 /// A step on this task.
@@ -78,12 +96,16 @@ impl StepTable {
         StepTable { shards: Default::default() }
     }
 
-    fn shard(&self, id: i64) -> &Mutex<FxHashMap<i64, Arc<StepEntry>>> {
+    fn shard(&self, id: i64) -> &Mutex<Shard> {
         &self.shards[id.unsigned_abs() as usize % SHARDS]
     }
 
-    /// The entry of a step, made now if it is new.
-    pub(super) fn entry(&self, id: i64) -> Arc<StepEntry> {
+    /// The entry of a step, made now if it is new; an error if the step is over.
+    pub(super) fn entry(&self, id: i64) -> Result<Arc<StepEntry>> {
+        let mut shard = self.shard(id).lock();
+        if shard.cleaned_early.contains(&id) {
+            return Err(over(id));
+        }
         let new = || {
             Arc::new(StepEntry {
                 id,
@@ -93,21 +115,35 @@ impl StepTable {
                 has_begun: watch::Sender::new(false),
             })
         };
-        self.shard(id).lock().entry(id).or_insert_with(new).clone()
+        Ok(shard.steps.entry(id).or_insert_with(new).clone())
     }
 
-    /// Forgets a step. Whoever still waits for one of its tensors is told.
+    /// Forgets a step. What still runs of it is cancelled; whoever still waits for one of its tensors is told.
     pub(super) fn remove(&self, id: i64) {
-        let entry = self.shard(id).lock().remove(&id);
+        let entry = {
+            let mut shard = self.shard(id).lock();
+            let entry = shard.steps.remove(&id);
+            if entry.as_ref().is_none_or(|entry| entry.is_new()) {
+                shard.cleaned_early.push_back(id);
+                if shard.cleaned_early.len() > EARLY_CLEANUPS {
+                    shard.cleaned_early.pop_front();
+                }
+            }
+            entry
+        };
         if let Some(entry) = entry {
-            entry.rendezvous.abort(Status::aborted(format!("Step {id} is over and cleaned up")).derived());
+            if let Some(running) = entry.running() {
+                running.cancellation.cancel(over(id));
+            }
+            entry.rendezvous.abort(over(id));
             entry.has_begun();
         }
     }
 
     /// Waits for a tensor of a step. Dropping the future withdraws the request.
     pub(super) async fn receive(&self, id: i64, key: String) -> Result<Transfer> {
-        let entry = self.entry(id);
+        let mut visit = Visit { table: self, entry: Some(self.entry(id)?), waiting: None };
+        let Some(entry) = &visit.entry else { return Err(over(id)) };
         if let Some(result) = entry.rendezvous.take(&key) {
             return result;
         }
@@ -117,20 +153,20 @@ impl StepTable {
             let _ = sender.send(result);
         });
         let waiting = entry.rendezvous.receive_withdrawably(key.clone(), answer);
-        let _withdrawal =
-            waiting.map(|receiver| Withdrawal { table: self, entry: entry.clone(), key, receiver });
+        visit.waiting = waiting.map(|receiver| (key, receiver));
         receiver.await.unwrap_or_else(|_| Err(Status::aborted(format!("Step {id} was given up")).derived()))
     }
 
-    /// The small values among `keys` that are there once this task's part has begun. Dropping the future leaves nothing
-    /// behind but an entry that the step's own part, or its cleaning up, will find.
+    /// The small values among `keys` that are there once this task's part has begun. Dropping the future withdraws the
+    /// request.
     pub(super) async fn receive_ready(
         &self,
         id: i64,
         keys: &[String],
         max_bytes: usize,
     ) -> Result<Vec<(usize, Transfer)>> {
-        let entry = self.entry(id);
+        let visit = Visit { table: self, entry: Some(self.entry(id)?), waiting: None };
+        let Some(entry) = &visit.entry else { return Err(over(id)) };
         // The entry's sender lives as long as this reference.
         let _ = entry.has_begun.subscribe().wait_for(|has_begun| *has_begun).await;
         let ready = keys.iter().enumerate().filter_map(|(index, key)| {
@@ -139,27 +175,36 @@ impl StepTable {
         ready.collect()
     }
 
-    /// Drops an entry that only a request for a tensor had made, once that request is gone.
-    fn remove_if_idle(&self, entry: &Arc<StepEntry>) {
+    /// Gives back an entry, and drops it from the table if only requests for its tensors had made it and this was the
+    /// last of them.
+    fn release(&self, entry: Arc<StepEntry>) {
         let mut shard = self.shard(entry.id).lock();
-        // The table's reference and the caller's: nobody else is about to use the entry.
-        let is_unused = Arc::strong_count(entry) == 2;
-        if is_unused && entry.is_new() && entry.rendezvous.is_empty() {
-            shard.remove(&entry.id);
+        let id = entry.id;
+        // Entries are handed out under the lock, so under the lock the count tells whether anybody else has this one.
+        drop(entry);
+        if shard.steps.get(&id).is_some_and(is_idle) {
+            shard.steps.remove(&id);
         }
     }
 
     /// Forgets steps that have ended and whose master is gone.
     pub(super) fn sweep(&self) {
-        let is_forgotten = |entry: &StepEntry| match &*entry.state.lock() {
-            StepState::Ended { at, connection, has_failed } if at.elapsed() > FORGET_AFTER => {
-                *has_failed || connection.as_ref().is_some_and(|connection| !connection.is_open())
+        let is_forgotten = |entry: &Arc<StepEntry>| match &*entry.state.lock() {
+            StepState::Ended { at, connection, has_failed } => {
+                let is_lost = connection.as_ref().is_some_and(|connection| !connection.is_open());
+                let patience = if is_lost && *has_failed { FORGET_LOST_AFTER } else { FORGET_AFTER };
+                (is_lost || *has_failed) && at.elapsed() > patience
             }
             _ => false,
         };
         for shard in &self.shards {
-            let forgotten: Vec<i64> =
-                shard.lock().values().filter(|entry| is_forgotten(entry)).map(|entry| entry.id).collect();
+            let forgotten: Vec<i64> = {
+                let mut shard = shard.lock();
+                // Somebody looked at the entry in the very moment in which its last request went away.
+                shard.steps.retain(|_, entry| !is_idle(entry));
+                let steps = shard.steps.values();
+                steps.filter(|entry| is_forgotten(entry)).map(|entry| entry.id).collect()
+            };
             forgotten.into_iter().for_each(|id| self.remove(id));
         }
     }
@@ -174,7 +219,10 @@ impl StepTable {
     }
 
     fn entries(&self) -> Vec<Arc<StepEntry>> {
-        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.lock().steps.values().cloned().collect::<Vec<_>>())
+            .collect()
     }
 
     /// All steps, for `status`.
@@ -256,18 +304,34 @@ fn describe(key: &str) -> String {
     format!("tensor {} from {} to {}", text(name), text(from), text(to))
 }
 
-/// Withdraws a request for a tensor when its future is dropped.
-struct Withdrawal<'a> {
-    table: &'a StepTable,
-    entry: Arc<StepEntry>,
-    key: String,
-    receiver: ReceiverId,
+/// Whether an entry of the table is of no use: nobody else has it, this task's part has not begun, and nothing waits in
+/// it.
+fn is_idle(entry: &Arc<StepEntry>) -> bool {
+    Arc::strong_count(entry) == 1 && entry.is_new() && entry.rendezvous.is_empty()
 }
 
-impl Drop for Withdrawal<'_> {
+#[cold]
+fn over(id: i64) -> Status {
+    Status::aborted(format!("Step {id} is over and cleaned up")).derived()
+}
+
+/// A request for a tensor; withdrawn when its future is dropped.
+struct Visit<'a> {
+    table: &'a StepTable,
+    /// Present until the end.
+    entry: Option<Arc<StepEntry>>,
+    /// What it waits for.
+    waiting: Option<(String, ReceiverId)>,
+}
+
+impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        if self.entry.rendezvous.withdraw(&self.key, self.receiver) {
-            self.table.remove_if_idle(&self.entry);
+        let Some(entry) = self.entry.take() else { return };
+        if let Some((key, receiver)) = self.waiting.take() {
+            entry.rendezvous.withdraw(&key, receiver);
+        }
+        if entry.is_new() {
+            self.table.release(entry);
         }
     }
 }
@@ -294,7 +358,7 @@ mod tests {
     #[test]
     fn values_wait_for_peers_until_the_step_is_cleaned_up() {
         let table = StepTable::new();
-        let entry = table.entry(7);
+        let entry = table.entry(7).unwrap();
         entry.rendezvous.send(KEY.to_string(), Some(Tensor::scalar(1i32))).unwrap();
         entry.end(None);
         let value = table.receive(7, KEY.to_string()).now_or_never().unwrap().unwrap();
@@ -328,8 +392,43 @@ mod tests {
     fn peers_get_the_error_of_a_failed_part() {
         let table = StepTable::new();
         let waiting = Box::pin(table.receive(7, KEY.to_string()));
-        let entry = table.entry(7);
+        let entry = table.entry(7).unwrap();
         entry.end(Some(&Status::invalid_argument("bad matrix")));
         assert_eq!(waiting.now_or_never().unwrap().unwrap_err().text(), "bad matrix");
+    }
+
+    #[test]
+    fn a_malformed_request_leaves_nothing() {
+        let table = StepTable::new();
+        let refused = table.receive(7, "/job:a;00ff".to_string()).now_or_never().unwrap();
+        assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+        assert_eq!(table.entries().len(), 0);
+    }
+
+    /// The count of references was read while two requests still held theirs, so neither removed the entry.
+    #[test]
+    fn the_last_of_several_requests_takes_the_entry_along() {
+        let table = StepTable::new();
+        let mut requests: Vec<_> = (0..3).map(|_| Box::pin(table.receive(7, KEY.to_string()))).collect();
+        requests.iter_mut().for_each(|request| assert!(request.as_mut().now_or_never().is_none()));
+        let seen_by_status = table.entries();
+        drop(requests);
+        assert_eq!(table.entries().len(), 1);
+        drop(seen_by_status);
+        table.sweep();
+        assert_eq!(table.entries().len(), 0);
+    }
+
+    /// A run that was overtaken by its own cleanup left an entry until the master's connection closed.
+    #[test]
+    fn a_run_that_comes_after_its_cleanup_is_refused() {
+        let table = StepTable::new();
+        table.remove(7);
+        let refused = table.entry(7).map(|_| ()).unwrap_err();
+        assert!(refused.code() == Code::Aborted && refused.is_derived());
+        assert_eq!(table.entries().len(), 0);
+        // It is remembered for a while, not for ever.
+        (0..EARLY_CLEANUPS as i64).for_each(|number| table.remove(7 + (number + 1) * SHARDS as i64));
+        assert!(table.entry(7).is_ok());
     }
 }

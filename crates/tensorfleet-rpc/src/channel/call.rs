@@ -94,7 +94,7 @@ async fn receive(
     while let Some(chunk) = body.data().await {
         let chunk = chunk.map_err(|error| connection.failure(method, &error))?;
         reader
-            .push(&chunk)
+            .push(&chunk, |_| Ok(()))
             .map_err(|status| status.context(format_args!("the answer of {address} to {method}")))?;
         // Fails only on a stream that has ended meanwhile, which the next read reports.
         let _ = body.flow_control().release_capacity(chunk.len());

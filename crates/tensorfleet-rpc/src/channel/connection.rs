@@ -22,6 +22,7 @@ use super::watched_stream::{Arrivals, Greeting, Traffic, WatchedStream};
 use super::{Address, ChannelOptions};
 use crate::frame::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_RESETS, PREFIX_BYTES, STREAM_WINDOW_BYTES};
 use crate::grpc_status;
+use crate::socket_options;
 
 /// An error's message may take three bytes per byte, and servers add details.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
@@ -111,8 +112,7 @@ pub(super) async fn connect(
             ));
         }
     };
-    // Only costs latency if it fails.
-    let _ = stream.set_nodelay(true);
+    socket_options::prepare(&stream);
     let arrivals = Arc::new(Arrivals::new());
     let stream = WatchedStream { inner: stream, traffic: traffic.clone(), arrivals: arrivals.clone() };
     match timeout(options.handshake_timeout, greet(stream, &arrivals)).await {

@@ -58,6 +58,19 @@ impl Default for ChannelOptions {
     }
 }
 
+impl ChannelOptions {
+    /// Believes in a peer that does not say a word for about this long.
+    pub fn believing_for(silence: Duration) -> ChannelOptions {
+        ChannelOptions {
+            connect_timeout: silence,
+            handshake_timeout: silence,
+            probe_after: silence / 3,
+            probe_timeout: silence - silence / 3,
+            ..ChannelOptions::default()
+        }
+    }
+}
+
 /// How one call is made.
 #[derive(Clone, Copy, Debug)]
 pub struct CallOptions<'a> {

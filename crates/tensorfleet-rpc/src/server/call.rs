@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -15,8 +14,9 @@ use tokio::time::{timeout, timeout_at};
 
 use tensorfleet_core::{Result, Status, bail};
 
+use super::admission::Admitted;
 use super::reply_body::ReplyBody;
-use super::{Connection, Handler, MethodInfo, Reply, Request};
+use super::{Connection, Handler, MethodInfo, Reply, Request, Service};
 use crate::incoming::{Incoming, MessageReader};
 use crate::{grpc_status, grpc_timeout};
 
@@ -31,17 +31,23 @@ type Answer = http::Response<ReplyBody>;
 
 /// Answers a request of either kind. Never fails: a failure is an answer, too.
 pub(super) async fn answer(
-    handler: Arc<dyn Handler>,
+    service: Service,
     connection: Connection,
     request: http::Request<HttpBody>,
 ) -> Result<Answer, Infallible> {
+    let Service { handler, admission } = service;
     let content_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     if !content_type.is_some_and(|value| value.starts_with(GRPC.as_bytes())) {
         return Ok(answer_page(&*handler, request.method(), request.uri().path()));
     }
     let (head, body) = request.into_parts();
-    let method = short_name(head.uri.path());
-    let outcome = AssertUnwindSafe(call(&*handler, connection, &method, head, body)).catch_unwind().await;
+    let (method, peer) = (short_name(head.uri.path()), connection.peer());
+    let outcome = async {
+        // Held until the handler is done with the message.
+        let mut admitted = admission.begin()?;
+        call(&*handler, connection, &method, head, body, &mut admitted).await
+    };
+    let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| {
         tracing::error!("the handler of {method} panicked");
         Err(Status::internal(format!("{method} failed for a reason of its own; the server's log tells more")))
@@ -56,7 +62,10 @@ pub(super) async fn answer(
             answer.headers_mut().insert(CONTENT_TYPE, GRPC);
             answer
         }
-        Err(status) => answer_error(&status),
+        Err(status) => {
+            handler.failed(&method, peer, &status);
+            answer_error(&status)
+        }
     })
 }
 
@@ -75,6 +84,7 @@ async fn call(
     method: &str,
     head: Head,
     body: HttpBody,
+    admitted: &mut Admitted<'_>,
 ) -> Result<Reply> {
     let Some(info) = handler.method(method) else { bail!(Unimplemented, "there is no method {method}") };
     let deadline = match head.headers.get("grpc-timeout") {
@@ -86,7 +96,7 @@ async fn call(
         },
     };
     let work = async {
-        let message = receive(body, info).await.map_err(|status| status.context(method))?;
+        let message = receive(body, info, admitted).await.map_err(|status| status.context(method))?;
         let metadata = head.headers;
         handler.call(Request { method: method.to_string(), metadata, deadline, connection, message }).await
     };
@@ -98,7 +108,7 @@ async fn call(
     }
 }
 
-async fn receive(mut body: HttpBody, info: MethodInfo) -> Result<Incoming> {
+async fn receive(mut body: HttpBody, info: MethodInfo, admitted: &mut Admitted<'_>) -> Result<Incoming> {
     let mut reader = MessageReader::new(info.max_message_bytes, info.align);
     loop {
         let Ok(frame) = timeout(STALL_TIMEOUT, body.frame()).await else {
@@ -107,7 +117,7 @@ async fn receive(mut body: HttpBody, info: MethodInfo) -> Result<Incoming> {
         match frame {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
-                    reader.push(data)?;
+                    reader.push(data, |len| admitted.grow(len))?;
                 }
             }
             Some(Err(error)) => bail!(Cancelled, "the client went away in the middle of a message: {error}"),

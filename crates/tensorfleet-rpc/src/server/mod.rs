@@ -4,6 +4,7 @@
 //! `curl` speaks, are told apart by their first bytes. The future of a call is dropped as soon as nobody waits for its
 //! answer: the client cancelled the call or went away, or the deadline passed.
 
+mod admission;
 mod call;
 mod connection;
 mod listener;
@@ -33,7 +34,10 @@ use crate::frame::{
 use crate::frame_memory;
 use crate::incoming::Incoming;
 use crate::parts::Parts;
+use crate::socket_options;
+use admission::Admission;
 
+pub use admission::Limits;
 pub use connection::Connection;
 pub use listener::Listener;
 
@@ -50,6 +54,11 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Answers a call. The future is dropped when the caller no longer waits.
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>>;
+
+    /// Hears of a call that was answered with an error, so that it can be logged.
+    fn failed(&self, method: &str, peer: SocketAddr, status: &Status) {
+        let _ = (method, peer, status);
+    }
 
     /// Answers a plain HTTP GET of `path`; `None` means that there is no such page.
     fn page(&self, path: &str) -> Option<Page> {
@@ -116,6 +125,7 @@ pub struct Page {
 pub async fn serve(
     listener: Listener,
     handler: Arc<dyn Handler>,
+    limits: Limits,
     shutdown: impl Future<Output = ()>,
     grace: Duration,
 ) -> Result<()> {
@@ -123,6 +133,7 @@ pub async fn serve(
         .map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
     frame_memory::keep();
     let builder = Arc::new(http_settings());
+    let admission = Admission::new(limits);
     let (stop, stopping) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -131,8 +142,14 @@ pub async fn serve(
             () = &mut shutdown => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let (builder, handler) = (builder.clone(), handler.clone());
-                    connections.spawn(serve_connection(builder, stream, peer, handler, stopping.clone()));
+                    let service = Service { handler: handler.clone(), admission: admission.clone() };
+                    connections.spawn(serve_connection(
+                        builder.clone(),
+                        stream,
+                        peer,
+                        service,
+                        stopping.clone(),
+                    ));
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: wait for some to be closed.
@@ -175,18 +192,24 @@ fn http_settings() -> auto::Builder<TokioExecutor> {
     builder
 }
 
+/// What all connections share.
+#[derive(Clone)]
+struct Service {
+    handler: Arc<dyn Handler>,
+    admission: Arc<Admission>,
+}
+
 async fn serve_connection(
     builder: Arc<auto::Builder<TokioExecutor>>,
     stream: TcpStream,
     peer: SocketAddr,
-    handler: Arc<dyn Handler>,
+    service: Service,
     mut stopping: watch::Receiver<bool>,
 ) {
-    // Only costs latency if it fails.
-    let _ = stream.set_nodelay(true);
+    socket_options::prepare(&stream);
     // Held until the end of this function: its end is how calls learn that the connection has closed.
     let (connection, _open) = Connection::new(peer);
-    let service = service_fn(|request| call::answer(handler.clone(), connection.clone(), request));
+    let service = service_fn(|request| call::answer(service.clone(), connection.clone(), request));
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let stopped = async { drop(stopping.wait_for(|&stopping| stopping).await) };
     let result = tokio::select! {

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::{CleanupGraphRequest, RunStepRequest};
 use tensorfleet_rpc::{
-    Channel, ChannelOptions, Connection, Handler, Listener, MethodInfo, Page, Parts, PartsBuilder, Reply,
-    Request, serve, tensors,
+    Channel, ChannelOptions, Connection, Handler, Limits, Listener, MethodInfo, Page, Parts, PartsBuilder,
+    Reply, Request, serve, tensors,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -47,7 +47,13 @@ impl TestServer {
         });
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
-        let task = tokio::spawn(serve(listener, handler.clone(), stopped, Duration::from_secs(20)));
+        let task = tokio::spawn(serve(
+            listener,
+            handler.clone(),
+            Limits::default(),
+            stopped,
+            Duration::from_secs(20),
+        ));
         TestServer { port, handler, stop: Some(stop), task }
     }
 
