@@ -91,6 +91,18 @@ pub(crate) struct ServeArguments {
     /// How long a new session waits for tasks of the cluster that do not answer.
     #[arg(long = "session-timeout", alias = "session_timeout", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) session_timeout: Option<Duration>,
+
+    /// How long another task that owes an answer may be silent before it counts as gone (default: 15).
+    #[arg(long = "peer-timeout", alias = "peer_timeout", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) peer_timeout: Option<Duration>,
+
+    /// How long running steps may go on after SIGTERM (default: 10; a launcher that kills should wait longer).
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) grace: Option<Duration>,
+
+    /// How much memory requests under way may take before more are refused (default: three quarters of the machine's).
+    #[arg(long = "max-pending-mb", alias = "max_pending_mb", value_name = "MB")]
+    pub(crate) max_pending_mb: Option<u32>,
 }
 
 const STATUS_HELP: &str = "\

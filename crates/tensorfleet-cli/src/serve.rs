@@ -12,16 +12,19 @@ use crate::Failure;
 use crate::arguments::ServeArguments;
 use crate::cluster_choice;
 
-/// How long running steps may go on after a request to end. Launchers that kill wait longer than this (Kubernetes: 30 s).
+/// How long running steps may go on after a signal if nobody says otherwise. Launchers that kill wait longer than this (Kubernetes: 30 s).
 const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let tf_config = std::env::var("TF_CONFIG").ok();
     let (cluster, task) =
         cluster_choice::resolve(&arguments, tf_config.as_deref()).map_err(Failure::Usage)?;
+    let grace = arguments.grace.unwrap_or(GRACE);
     let mut options = ServerOptions::new(cluster, &task.job, task.index);
     options.bind = arguments.bind;
     options.until_done = arguments.until_done;
+    options.peer_timeout = arguments.peer_timeout;
+    options.max_pending_bytes = arguments.max_pending_mb.map(|megabytes| (megabytes as usize) << 20);
     options.session_timeout = arguments.session_timeout.unwrap_or(options.session_timeout);
     // Signals are caught from here on, so that none can fall between start and wait.
     let mut signals = Signals::install()?;
@@ -33,7 +36,7 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
         Wake::Signal => {
             tracing::info!("{task} ends: a signal asks for it");
             signals.exit_on_next();
-            server.stop(GRACE)?;
+            server.stop(grace)?;
             Ok(())
         }
     }

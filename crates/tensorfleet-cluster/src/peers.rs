@@ -19,6 +19,7 @@ use crate::worker::Worker;
 /// The tasks of a cluster as one of them sees them.
 pub(crate) struct Peers {
     spec: Arc<ClusterSpec>,
+    options: ChannelOptions,
     workers: RwLock<FxHashMap<String, RemoteWorker>>,
 }
 
@@ -56,8 +57,14 @@ pub(crate) fn local(address: &str) -> Option<Arc<ServerCore>> {
 }
 
 impl Peers {
-    pub(crate) fn new(spec: Arc<ClusterSpec>) -> Peers {
-        Peers { spec, workers: RwLock::default() }
+    /// The tasks of `spec`, called through channels with these options.
+    pub(crate) fn new(spec: Arc<ClusterSpec>, options: ChannelOptions) -> Peers {
+        Peers { spec, options, workers: RwLock::default() }
+    }
+
+    /// The tasks of another cluster, called in the same way.
+    pub(crate) fn of_cluster(&self, spec: Arc<ClusterSpec>) -> Peers {
+        Peers::new(spec, self.options.clone())
     }
 
     /// The cluster.
@@ -86,7 +93,7 @@ impl Peers {
         if let Some(worker) = self.workers.read().get(address) {
             return Ok(worker.clone());
         }
-        let new = RemoteWorker::new(Channel::new(address, ChannelOptions::default())?);
+        let new = RemoteWorker::new(Channel::new(address, self.options.clone())?);
         Ok(self.workers.write().entry(address.to_string()).or_insert(new).clone())
     }
 

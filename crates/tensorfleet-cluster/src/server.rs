@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, ensure, memory};
 use tensorfleet_proto::tensorflow::ConfigProto;
-use tensorfleet_rpc::{Listener, serve};
+use tensorfleet_rpc::{ChannelOptions, Limits, Listener, serve};
 use tensorfleet_runtime::Task;
 use tokio::sync::watch;
 
@@ -15,12 +15,13 @@ use crate::cluster_spec::{ClusterSpec, TaskId};
 use crate::io;
 use crate::master::Master;
 use crate::peers::{self, Peers};
+use crate::request_log::RequestLog;
 use crate::service;
 use crate::status::{StepStatus, TaskStatus, Totals, WorkerSessionStatus};
 use crate::worker::Worker;
 
 /// How often forgotten things are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// How long a new session waits for tasks that are not there yet.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 /// How long calls under way may take after a server was told to stop, whatever was asked for.
@@ -45,6 +46,11 @@ pub struct ServerOptions {
     pub config: ConfigProto,
     /// How long a new session waits for tasks that do not answer.
     pub session_timeout: Duration,
+    /// How long a task that does not say a word, while it owes an answer, is believed to be alive. `None`: 15 seconds.
+    pub peer_timeout: Option<Duration>,
+    /// How many bytes the requests under way may take together; more are refused with `ResourceExhausted`. `None`: most of
+    /// the machine's memory.
+    pub max_pending_bytes: Option<usize>,
     /// Ends the server by itself once sessions have come and gone, and none has come back for this long.
     pub until_done: Option<Duration>,
 }
@@ -59,6 +65,8 @@ impl ServerOptions {
             bind: None,
             config: ConfigProto::default(),
             session_timeout: DEFAULT_PATIENCE,
+            peer_timeout: None,
+            max_pending_bytes: None,
             until_done: None,
         }
     }
@@ -92,12 +100,16 @@ pub(crate) struct ServerCore {
     ended: watch::Sender<bool>,
     /// The last error of the accept loop.
     failure: Mutex<Option<Status>>,
+    request_log: RequestLog,
 }
 
 impl Server {
     /// Starts a server: when this returns, it listens.
     pub fn start(options: ServerOptions) -> Result<Server> {
-        let ServerOptions { cluster, job, task, bind, config, session_timeout, until_done } = options;
+        let ServerOptions { cluster, job, task, bind, config, session_timeout, until_done, .. } = options;
+        let channels =
+            options.peer_timeout.map_or_else(ChannelOptions::default, ChannelOptions::believing_for);
+        let limits = options.max_pending_bytes.map_or_else(Limits::default, Limits::pending_bytes);
         let address = cluster.address(&job, task)?.to_string();
         let (_, port) = address::split(&address)?;
         let listener = Listener::bind(&bind_address(bind.as_deref(), port)?)?;
@@ -112,7 +124,7 @@ impl Server {
         };
         let cluster = Arc::new(cluster);
         let own = TaskId::new(&job, task);
-        let peers = Arc::new(Peers::new(cluster.clone()));
+        let peers = Arc::new(Peers::new(cluster.clone(), channels));
         let worker = Arc::new(Worker::new(Task::new(&job, task), peers.clone()));
         let master = Master::new(own.clone(), worker.clone(), peers.clone(), config, session_timeout);
         let core = Arc::new(ServerCore {
@@ -127,9 +139,10 @@ impl Server {
             stop: watch::Sender::new(None),
             ended: watch::Sender::new(false),
             failure: Mutex::default(),
+            request_log: RequestLog::new(),
         });
         peers::announce(&core);
-        io::handle().spawn(run(core.clone(), listener));
+        io::handle().spawn(run(core.clone(), listener, limits));
         io::handle().spawn(sweep(core.clone()));
         if let Some(linger) = until_done {
             io::handle().spawn(end_when_done(core.clone(), linger));
@@ -201,6 +214,10 @@ impl ServerCore {
 
     pub(crate) fn master(&self) -> &Arc<Master> {
         &self.master
+    }
+
+    pub(crate) fn request_log(&self) -> &RequestLog {
+        &self.request_log
     }
 
     /// The names by which this process knows the server.
@@ -279,7 +296,7 @@ fn bind_address(bind: Option<&str>, port: u16) -> Result<String> {
 }
 
 /// Serves until told to stop, and then until the calls under way are done or the time for that is over.
-async fn run(core: Arc<ServerCore>, listener: Listener) {
+async fn run(core: Arc<ServerCore>, listener: Listener, limits: Limits) {
     let stopped = || async {
         let mut stop = core.stop.subscribe();
         // The sender lives as long as the server.
@@ -290,7 +307,7 @@ async fn run(core: Arc<ServerCore>, listener: Listener) {
     let shutdown = async {
         stopped().await;
     };
-    let serving = serve(listener, service::handler(core.clone()), shutdown, MAX_GRACE);
+    let serving = serve(listener, service::handler(core.clone()), limits, shutdown, MAX_GRACE);
     let too_late = async { tokio::time::sleep(stopped().await).await };
     tokio::select! {
         served = serving => *core.failure.lock() = served.err(),

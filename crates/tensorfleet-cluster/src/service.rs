@@ -1,5 +1,6 @@
 //! Both services of a server: from methods and messages to calls of its master and worker, and back.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,12 +13,13 @@ use tensorfleet_proto::tensorflow::{
     CloseSessionResponse, CreateSessionRequest, CreateSessionResponse, CreateWorkerSessionRequest,
     CreateWorkerSessionResponse, DeleteWorkerSessionRequest, DeleteWorkerSessionResponse,
     DeregisterGraphRequest, DeregisterGraphResponse, ExtendSessionRequest, ExtendSessionResponse,
-    GetStatusResponse, GetStepSequenceRequest, GetStepSequenceResponse, ListDevicesRequest,
+    GetStatusRequest, GetStatusResponse, GetStepSequenceRequest, GetStepSequenceResponse, ListDevicesRequest,
     ListDevicesResponse, LoggingRequest, LoggingResponse, MakeCallableRequest, MakeCallableResponse,
-    MarkRecvFinishedResponse, NamedTensorProto, PartialRunSetupRequest, PartialRunSetupResponse,
-    RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse, ReleaseCallableRequest,
-    ReleaseCallableResponse, ResetRequest, ResetResponse, RunCallableRequest, RunCallableResponse,
-    RunGraphRequest, RunGraphResponse, RunStepRequest, RunStepResponse, StepSequence, TensorProto,
+    MarkRecvFinishedRequest, MarkRecvFinishedResponse, NamedTensorProto, PartialRunSetupRequest,
+    PartialRunSetupResponse, RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse,
+    ReleaseCallableRequest, ReleaseCallableResponse, ResetRequest, ResetResponse, RunCallableRequest,
+    RunCallableResponse, RunGraphRequest, RunGraphResponse, RunStepRequest, RunStepResponse, StepSequence,
+    TensorProto,
 };
 use tensorfleet_rpc::{Handler, HeaderMap, MethodInfo, Page, Parts, Reply, Request, tensors};
 use tensorfleet_runtime::plan::Signature;
@@ -91,6 +93,10 @@ impl Handler for ServerCore {
         .boxed()
     }
 
+    fn failed(&self, method: &str, peer: SocketAddr, status: &Status) {
+        self.request_log().note(method, peer, status);
+    }
+
     fn page(&self, path: &str) -> Option<Page> {
         let is_status = matches!(path, "/" | "/status");
         is_status.then(|| Page { content_type: "application/json", body: self.status_json().into() })
@@ -119,10 +125,11 @@ impl ServerCore {
                 Ok(tensors::with_tensors(RESULT_FIELD, &fetches.iter().collect::<Vec<_>>(), &rest))
             }
             "CreateSession" => {
+                let deadline = request.deadline;
                 let CreateSessionRequest { graph_def, config, target } = message.decode()?;
                 let client = Some(connection.clone());
-                let created = master.create_session(graph_def.unwrap_or_default(), config, &target, client);
-                let session_handle = created.await?;
+                let graph = graph_def.unwrap_or_default();
+                let session_handle = master.create_session(graph, config, &target, client, deadline).await?;
                 Ok(Parts::from_message(&CreateSessionResponse { session_handle, graph_version: 0 }))
             }
             "ExtendSession" => {
@@ -202,11 +209,14 @@ impl ServerCore {
                     output.fetches.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
                 Ok(tensors::with_named_tensors(RESULT_FIELD, &fetches, &rest))
             }
-            Err(status) if in_body => Ok(Parts::from_message(&RunStepResponse {
-                status_code: status.code() as i32,
-                status_error_message: status.message(),
-                ..Default::default()
-            })),
+            Err(status) if in_body => {
+                self.request_log().note_failed_step(connection.peer(), &status);
+                Ok(Parts::from_message(&RunStepResponse {
+                    status_code: status.code() as i32,
+                    status_error_message: status.message(),
+                    ..Default::default()
+                }))
+            }
             Err(status) => Err(status),
         }
     }
@@ -227,7 +237,10 @@ impl ServerCore {
                 worker.cleanup_step(request.step_id);
                 Parts::from_message(&CleanupGraphResponse {})
             }
-            "GetStatus" => return Ok(self.get_status()),
+            "GetStatus" => {
+                let _: GetStatusRequest = message.decode()?;
+                return Ok(self.get_status());
+            }
             "CreateWorkerSession" => {
                 let request: CreateWorkerSessionRequest = message.decode()?;
                 worker.create_session(NewWorkerSession {
@@ -268,7 +281,10 @@ impl ServerCore {
                 let _: LoggingRequest = message.decode()?;
                 Parts::from_message(&LoggingResponse::default())
             }
-            "MarkRecvFinished" => Parts::from_message(&MarkRecvFinishedResponse {}),
+            "MarkRecvFinished" => {
+                let _: MarkRecvFinishedRequest = message.decode()?;
+                Parts::from_message(&MarkRecvFinishedResponse {})
+            }
             "GetStepSequence" => {
                 let request: GetStepSequenceRequest = message.decode()?;
                 let sequence = |&graph_key: &i64| StepSequence { graph_key, next_step_id: random::step_id() };

@@ -13,7 +13,7 @@ mod step;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
@@ -44,6 +44,8 @@ const MAX_SESSIONS: usize = 1_000;
 const MAX_PREPARED: usize = 10_000;
 /// How long a session whose client's connection is closed is kept.
 const FORSAKEN_AFTER: Duration = Duration::from_secs(300);
+/// How long before a client gives up it gets its answer, so that the answer arrives.
+const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 /// How long tasks are asked for their devices when nobody needs the answer to go on.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -112,13 +114,15 @@ impl Master {
         MasterName { task: self.own.full_name(), incarnation: self.worker.task().incarnation() as i64 }
     }
 
-    /// Opens a session and gives its handle.
+    /// Opens a session and gives its handle. A client that gives up at `deadline` is told before that for whom the session
+    /// has waited.
     pub(crate) async fn create_session(
         &self,
         graph: GraphDef,
         config: Option<ConfigProto>,
         target: &str,
         client: Option<Connection>,
+        deadline: Option<Instant>,
     ) -> Result<String> {
         let config = SessionConfig::read(config, &self.config)?;
         ensure!(
@@ -129,10 +133,15 @@ impl Master {
         );
         let (own, peers) = match &config.cluster {
             None => (self.own.clone(), self.peers.clone()),
-            Some(cluster) => (config.own_task(cluster, target)?, Arc::new(Peers::new(cluster.clone()))),
+            Some(cluster) => {
+                (config.own_task(cluster, target)?, Arc::new(self.peers.of_cluster(cluster.clone())))
+            }
         };
         let handle = random::session_handle();
-        let origin = Origin { own, peers, master: self.name(), patience: self.patience, client };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = left.map_or(Duration::MAX, |left| left - (left / 4).min(ANSWER_MARGIN));
+        let patience = config.operation_timeout.unwrap_or(self.patience).min(left);
+        let origin = Origin { own, peers, master: self.name(), patience, client };
         let session = MasterSession::create(handle.clone(), graph, config, origin).await?;
         self.sessions.write().insert(handle.clone(), Arc::new(session));
         tracing::debug!(session = handle, "session created");
@@ -172,7 +181,8 @@ impl Master {
         drop(seen);
         let result = if request.partial_run.is_empty() {
             let (names, values): (Vec<String>, Vec<Tensor>) = request.feeds.into_iter().unzip();
-            let plan = session.plan(&texts(&names), &texts(&fetches), &texts(&request.targets)).await?;
+            let (feeds, targets) = (texts(&names), texts(&request.targets));
+            let plan = session.plan(&feeds, &texts(&fetches), &targets, options.timeout).await?;
             session.run(&plan, values, &options).await
         } else {
             session.run_part(&request.partial_run, request.feeds, &fetches, &options).await
@@ -222,8 +232,8 @@ impl Master {
             "callables with tensor connections are not supported: feed and fetch the tensors instead"
         );
         let session = self.session(handle)?;
-        let plan =
-            session.plan(&texts(&options.feed), &texts(&options.fetch), &texts(&options.target)).await?;
+        let (feeds, fetches) = (texts(&options.feed), texts(&options.fetch));
+        let plan = session.plan(&feeds, &fetches, &texts(&options.target), None).await?;
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let mut callables = session.callables.lock();
         ensure!(

@@ -26,9 +26,36 @@ struct Progress {
     _cleanup: Cleanup,
 }
 
+impl Progress {
+    fn is_complete(&self) -> bool {
+        self.is_fed.iter().all(|&done| done) && self.is_fetched.iter().all(|&done| done)
+    }
+}
+
+/// The progress of a run while one of its calls is under way. If it is not put back, the run is over.
+struct TakenProgress<'a> {
+    session: &'a MasterSession,
+    handle: &'a str,
+    plan: &'a PlannedStep,
+    progress: Option<Progress>,
+}
+
+impl Drop for TakenProgress<'_> {
+    fn drop(&mut self) {
+        if self.progress.take().is_some() {
+            self.session.partial_runs.lock().remove(self.handle);
+            self.session.deregister(&self.plan.partitions);
+        }
+    }
+}
+
 impl MasterSession {
     /// Prepares a partial run and gives its handle.
-    pub(super) async fn set_up_partial_run(&self, signature: Signature, handle: String) -> Result<String> {
+    pub(super) async fn set_up_partial_run(
+        self: &Arc<Self>,
+        signature: Signature,
+        handle: String,
+    ) -> Result<String> {
         let plan = Arc::new(self.plan_partial(signature).await?);
         let step_id = random::step_id();
         let progress = Progress {
@@ -55,19 +82,16 @@ impl MasterSession {
         let run = self.partial_runs.lock().get(handle).cloned().ok_or_else(unknown)?;
         let _running = self.running.enter()?;
         let mut slot = run.progress.lock().await;
-        let progress = slot.as_mut().ok_or_else(unknown)?;
-        let step = run.note(progress, feeds, fetches)?;
-        let is_last =
-            progress.is_fed.iter().all(|&done| done) && progress.is_fetched.iter().all(|&done| done);
+        let step = run.note(slot.as_mut().ok_or_else(unknown)?, feeds, fetches)?;
+        // An error, or a client that goes away in the middle, ends the run.
+        let mut taken = TakenProgress { session: self, handle, plan: &run.plan, progress: slot.take() };
+        let is_last = taken.progress.as_ref().is_some_and(Progress::is_complete);
         let part = if is_last { Part::Last } else { Part::Some };
         let timeout = options.timeout.or(self.config.operation_timeout);
-        let result = self.bounded(timeout, self.run_part_on_all(&run, &step, part)).await;
-        if is_last || result.is_err() {
-            *slot = None;
-            self.partial_runs.lock().remove(handle);
-            self.deregister(&run.plan).await;
+        let values = self.bounded(timeout, self.run_part_on_all(&run, &step, part)).await?;
+        if !is_last {
+            *slot = taken.progress.take();
         }
-        let values = result?;
         let values = step.fetches.iter().map(|&index| values[index].clone());
         let values =
             values.map(|value| value.ok_or_else(|| Status::internal("a fetch of a partial run is missing")));

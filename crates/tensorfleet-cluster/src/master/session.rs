@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHasher};
 use tensorfleet_core::{DType, DeviceName, GraphLimits, Result, Status, ensure};
@@ -21,12 +21,17 @@ use super::contact::{self, Asker, Contacted};
 use super::partial_run::PartialRun;
 use super::running::RunningSteps;
 use super::step::StepOptions;
+use super::texts;
 use crate::cluster_spec::TaskId;
 use crate::peers::{Peer, Peers};
 use crate::worker::{Master as MasterName, NewWorkerSession, SessionRef};
+use crate::{graph_version, io};
 
 /// Plans kept per session; a client that never repeats a signature must not exhaust memory.
 const MAX_PLANS: usize = 1024;
+
+/// How long closing waits for tasks to acknowledge it.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A session.
 pub(super) struct MasterSession {
@@ -43,6 +48,9 @@ pub(super) struct MasterSession {
     plans: RwLock<FxHashMap<u64, Vec<Arc<PlannedStep>>>>,
     /// Numbers the nodes that partitioning adds; held while a plan is made.
     next_name: tokio::sync::Mutex<u64>,
+    /// Tasks that have been asked for a worker session and not yet been told that it is over. Not the same as the
+    /// members: a session that fails half way has the one and not the other.
+    joined: Mutex<Vec<TaskId>>,
     pub(super) running: RunningSteps,
     pub(super) partial_runs: Mutex<FxHashMap<String, Arc<PartialRun>>>,
     pub(super) callables: Mutex<FxHashMap<i64, Callable>>,
@@ -119,7 +127,7 @@ impl MasterSession {
     ) -> Result<MasterSession> {
         let session = MasterSession {
             handle,
-            patience: config.operation_timeout.unwrap_or(origin.patience),
+            patience: origin.patience,
             config,
             own: origin.own,
             master: origin.master,
@@ -128,19 +136,16 @@ impl MasterSession {
             extending: tokio::sync::Mutex::default(),
             plans: RwLock::default(),
             next_name: tokio::sync::Mutex::default(),
+            joined: Mutex::default(),
             running: RunningSteps::new(),
             partial_runs: Mutex::default(),
             callables: Mutex::default(),
             created: Instant::now(),
             usage: Mutex::new(Usage { last: Instant::now(), client: origin.client }),
         };
-        match session.grow(graph).await {
-            Ok(state) => *session.state.write() = Arc::new(state),
-            Err(status) => {
-                session.delete_worker_sessions().await;
-                return Err(status);
-            }
-        }
+        // If this fails or is given up, dropping the session tells those that have joined.
+        let state = session.grow(graph).await?;
+        *session.state.write() = Arc::new(state);
         Ok(session)
     }
 
@@ -166,6 +171,7 @@ impl MasterSession {
 
     /// The state with `graph` added: checked, its tasks contacted, placed.
     async fn grow(&self, graph: GraphDef) -> Result<SessionState> {
+        graph_version::check(&graph)?;
         let old = self.state();
         let mut state = blocking(move || {
             let mut state = SessionState::clone(&old);
@@ -220,6 +226,7 @@ impl MasterSession {
     async fn join(&self, state: &mut SessionState, tasks: &[TaskId]) -> Result<()> {
         let asker = self.asker();
         let contacted = contact::contact(&asker, tasks, self.patience).await?;
+        self.joined.lock().extend(tasks.iter().cloned());
         let sessions = contacted.iter().map(|contacted| self.create_worker_session(&contacted.task));
         try_join_all(sessions).await?;
         for Contacted { task, devices } in contacted {
@@ -269,30 +276,39 @@ impl MasterSession {
         }
     }
 
-    /// Tells the members that the session is over. Those that do not answer will find out by themselves.
-    async fn delete_worker_sessions(&self) {
-        let members = self.state().members.clone();
-        let deletions = members.iter().map(|task| async move {
-            match self.peers.peer(task) {
+    /// Tells the tasks that have joined that the session is over. Comes when all know, but it need not be waited for.
+    fn leave(&self) -> impl Future<Output = ()> + use<> {
+        let mut told = tokio::task::JoinSet::new();
+        for task in std::mem::take(&mut *self.joined.lock()) {
+            match self.peers.peer(&task) {
                 Ok(Peer::Local(worker)) => worker.delete_session(&self.handle),
                 Ok(Peer::Remote(worker)) => {
-                    if let Err(status) = worker.delete_session(&self.handle).await {
-                        tracing::debug!("closing session {} on {task}: {status}", self.handle);
-                    }
+                    let handle = self.handle.clone();
+                    let tell = async move {
+                        if let Err(status) = worker.delete_session(&handle).await {
+                            tracing::debug!("closing session {handle} on {task}: {status}");
+                        }
+                    };
+                    told.spawn_on(tell, io::handle());
                 }
                 Err(_) => {}
             }
-        });
-        futures_util::future::join_all(deletions).await;
+        }
+        let told = io::handle().spawn(told.join_all());
+        async move {
+            // Fails only with the runtime.
+            let _ = told.await;
+        }
     }
 
-    /// Ends the session: running steps are cancelled and waited for, later ones refused. Variables stay.
+    /// Ends the session: running steps are cancelled and waited for, later ones refused. Variables stay. A task that
+    /// does not answer is not waited for long; it is told as soon as it listens.
     pub(super) async fn close(&self) {
         self.running.close().await;
         self.plans.write().clear();
         self.callables.lock().clear();
         self.partial_runs.lock().clear();
-        self.delete_worker_sessions().await;
+        let _ = tokio::time::timeout(CLOSE_PATIENCE, self.leave()).await;
     }
 
     /// The session's devices, those of the master's own task first. A graph that has not needed a task yet has not met it:
@@ -314,11 +330,15 @@ impl MasterSession {
     }
 
     /// The plan for a signature, made now if it is new.
+    ///
+    /// Making it does not stop when the caller goes away: what tasks have registered meanwhile would be of no use to
+    /// anybody, and whoever comes back for it finds it done.
     pub(super) async fn plan(
-        &self,
+        self: &Arc<Self>,
         feeds: &[&str],
         fetches: &[&str],
         targets: &[&str],
+        timeout: Option<Duration>,
     ) -> Result<Arc<PlannedStep>> {
         let mut hasher = FxHasher::default();
         (feeds, fetches, targets).hash(&mut hasher);
@@ -326,13 +346,24 @@ impl MasterSession {
         if let Some(plan) = self.find_plan(hash, feeds, fetches, targets) {
             return Ok(plan);
         }
+        let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+        let signature = Signature { feeds: owned(feeds), fetches: owned(fetches), targets: owned(targets) };
+        let session = self.clone();
+        let made = io::handle().spawn(async move { session.add_plan(hash, signature).await });
+        let made = async { made.await.map_err(|error| failed_planning(&error))? };
+        self.bounded(timeout.or(self.config.operation_timeout), made).await
+    }
+
+    async fn add_plan(&self, hash: u64, signature: Signature) -> Result<Arc<PlannedStep>> {
         let mut next_name = self.next_name.lock().await;
-        if let Some(plan) = self.find_plan(hash, feeds, fetches, targets) {
+        let known = {
+            let Signature { feeds, fetches, targets } = &signature;
+            self.find_plan(hash, &texts(feeds), &texts(fetches), &texts(targets))
+        };
+        if let Some(plan) = known {
             return Ok(plan);
         }
         self.running.check_open()?;
-        let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
-        let signature = Signature { feeds: owned(feeds), fetches: owned(fetches), targets: owned(targets) };
         let plan = Arc::new(self.make_plan(signature, &mut next_name, Run::Whole).await?);
         let evicted = {
             let mut plans = self.plans.write();
@@ -341,17 +372,19 @@ impl MasterSession {
             plans.entry(hash).or_default().push(plan.clone());
             evicted
         };
-        for plan in evicted.into_values().flatten() {
-            self.deregister(&plan).await;
-        }
+        evicted.into_values().flatten().for_each(|plan| self.deregister(&plan.partitions));
         Ok(plan)
     }
 
     /// A plan for one partial run, whose state is its own.
-    pub(super) async fn plan_partial(&self, signature: Signature) -> Result<PlannedStep> {
+    pub(super) async fn plan_partial(self: &Arc<Self>, signature: Signature) -> Result<PlannedStep> {
         self.running.check_open()?;
-        let mut next_name = self.next_name.lock().await;
-        self.make_plan(signature, &mut next_name, Run::Partial).await
+        let session = self.clone();
+        let made = io::handle().spawn(async move {
+            let mut next_name = session.next_name.lock().await;
+            session.make_plan(signature, &mut next_name, Run::Partial).await
+        });
+        made.await.map_err(|error| failed_planning(&error))?
     }
 
     fn find_plan(
@@ -408,23 +441,39 @@ impl MasterSession {
             let graph = registered.map_err(|status| super::step::from_task(&task, status))?;
             Ok::<_, Status>(RegisteredPartition { task, graph, feeds, fetches })
         });
-        let partitions = try_join_all(registrations).await?;
+        let (mut partitions, mut failure) = (Vec::new(), None);
+        for registered in join_all(registrations).await {
+            match registered {
+                Ok(partition) => partitions.push(partition),
+                Err(status) => failure = failure.or(Some(status)),
+            }
+        }
+        if let Some(status) = failure {
+            self.deregister(&partitions);
+            return Err(status);
+        }
         Ok(PlannedStep { signature, feed_dtypes, partitions, fetch_needs })
     }
 
-    /// Forgets the registered partitions of a plan.
-    pub(super) async fn deregister(&self, plan: &PlannedStep) {
-        for partition in &plan.partitions {
-            let done = match self.peers.peer(&partition.task) {
+    /// Lets the tasks forget registered partitions. Does not wait for them: a task that is gone has forgotten already.
+    pub(super) fn deregister(&self, partitions: &[RegisteredPartition]) {
+        for partition in partitions {
+            let (task, graph, session) =
+                (partition.task.clone(), partition.graph.clone(), self.handle.clone());
+            match self.peers.peer(&task) {
                 Ok(Peer::Local(worker)) => {
-                    let session = SessionRef { handle: &self.handle, is_created: true, connection: None };
-                    worker.deregister_graph(&session, &partition.graph)
+                    let session = SessionRef { handle: &session, is_created: true, connection: None };
+                    // Fails only for a session that is over.
+                    let _ = worker.deregister_graph(&session, &graph);
                 }
-                Ok(Peer::Remote(worker)) => worker.deregister_graph(&self.handle, &partition.graph).await,
-                Err(status) => Err(status),
-            };
-            if let Err(status) = done {
-                tracing::debug!("forgetting a graph on {}: {status}", partition.task);
+                Ok(Peer::Remote(worker)) => {
+                    io::handle().spawn(async move {
+                        if let Err(status) = worker.deregister_graph(&session, &graph).await {
+                            tracing::debug!("forgetting a graph on {task}: {status}");
+                        }
+                    });
+                }
+                Err(_) => {}
             }
         }
     }
@@ -462,12 +511,24 @@ impl MasterSession {
     }
 }
 
+impl Drop for MasterSession {
+    /// A session that never came about, or was never closed.
+    fn drop(&mut self) {
+        if !self.joined.lock().is_empty() {
+            drop(self.leave());
+        }
+    }
+}
+
+#[cold]
+fn failed_planning(error: &tokio::task::JoinError) -> Status {
+    Status::internal(format!("planning failed: {error}: this is a bug in Tensorfleet"))
+}
+
 /// Runs work that takes long on a thread that may be busy for long.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => {
-            Err(Status::internal(format!("planning failed: {error}: this is a bug in Tensorfleet")))
-        }
+        Err(error) => Err(failed_planning(&error)),
     }
 }

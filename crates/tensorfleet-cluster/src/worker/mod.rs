@@ -137,7 +137,7 @@ impl Worker {
             .map_err(|_| Status::invalid_argument(format!("task index {} is negative", server.task_index)))?;
         cluster.address(&server.job_name, index)?;
         let device = DeviceName::full(&server.job_name, index, "CPU", 0);
-        Ok((device, Arc::new(Peers::new(Arc::new(cluster)))))
+        Ok((device, Arc::new(self.peers.of_cluster(Arc::new(cluster)))))
     }
 
     /// A restarted master does not know its sessions any more.

@@ -15,6 +15,7 @@ use tensorfleet_runtime::checked_graph::CheckedGraph;
 use tensorfleet_runtime::executor::Executable;
 
 use super::rendezvous::Habits;
+use crate::graph_version;
 use crate::peers::Peers;
 
 /// What a session has on this task.
@@ -98,6 +99,7 @@ impl WorkerSession {
 
     /// Compiles a partition and gives its handle.
     pub(super) fn register(&self, def: GraphDef) -> Result<String> {
+        graph_version::check(&def)?;
         for node in &def.node {
             self.check_device(&node.device)
                 .map_err(|status| status.at_node(&node.name, &node.op, &node.device))?;
