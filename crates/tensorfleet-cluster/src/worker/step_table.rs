@@ -376,7 +376,7 @@ mod tests {
         let keys: Vec<String> = ["x", "y", "z"].map(|name| format!("/job:a;00ff;/job:b;{name};0:0")).into();
         let mut asked = Box::pin(table.receive_ready(7, &keys, 8));
         assert!(asked.as_mut().now_or_never().is_none());
-        let entry = table.entry(7);
+        let entry = table.entry(7).unwrap();
         entry.rendezvous.send(keys[0].clone(), Some(Tensor::vector(&[1i32; 100]).unwrap())).unwrap();
         entry.rendezvous.send(keys[2].clone(), Some(Tensor::scalar(1i32))).unwrap();
         assert!(asked.as_mut().now_or_never().is_none());
