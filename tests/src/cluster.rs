@@ -3,10 +3,13 @@
 //! A task may be served by Tensorfleet or by TensorFlow, so the same code makes clusters of ours, mixed clusters and,
 //! with [`Server::under_test`], clusters of TensorFlow alone, which tell whether a test is right.
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use tensorfleet_cluster::TaskStatus;
 
 use crate::python::{self, Interpreter};
 
@@ -14,6 +17,8 @@ use crate::python::{self, Interpreter};
 const START_LIMIT: Duration = Duration::from_secs(90);
 /// How often ports are chosen anew, when someone else took one between our look and the server's.
 const START_ATTEMPTS: usize = 4;
+/// How long a task may take to tell its status.
+const STATUS_LIMIT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Whose server runs a task.
@@ -84,6 +89,8 @@ impl Job {
 /// A running cluster; its processes end with it.
 pub struct Cluster {
     tasks: Vec<Task>,
+    /// Flags that all servers get besides the cluster.
+    more_flags: Vec<String>,
 }
 
 struct Task {
@@ -99,9 +106,19 @@ struct Task {
 impl Cluster {
     /// Starts the servers and waits until all of them accept connections.
     pub fn start(ps: &[Server], workers: &[Server]) -> Result<Cluster, String> {
+        Cluster::start_with(ps, workers, &[])
+    }
+
+    /// Starts servers of ours with more flags than those that describe the cluster.
+    pub fn start_ours(ps: usize, workers: usize, flags: &[&str]) -> Result<Cluster, String> {
+        let servers = |count| vec![Server::Tensorfleet; count];
+        Cluster::start_with(&servers(ps), &servers(workers), flags)
+    }
+
+    fn start_with(ps: &[Server], workers: &[Server], flags: &[&str]) -> Result<Cluster, String> {
         let mut failure = String::new();
         for _ in 0..START_ATTEMPTS {
-            match Cluster::try_start(ps, workers) {
+            match Cluster::try_start(ps, workers, flags) {
                 Ok(cluster) => return Ok(cluster),
                 Err(StartFailure::PortTaken(reason)) => failure = reason,
                 Err(StartFailure::Other(reason)) => return Err(reason),
@@ -110,18 +127,19 @@ impl Cluster {
         Err(failure)
     }
 
-    fn try_start(ps: &[Server], workers: &[Server]) -> Result<Cluster, StartFailure> {
+    fn try_start(ps: &[Server], workers: &[Server], flags: &[&str]) -> Result<Cluster, StartFailure> {
         let failed = |error: std::io::Error| StartFailure::Other(error.to_string());
         let addresses = free_addresses(ps.len() + workers.len()).map_err(failed)?;
         let jobs = (0..ps.len())
             .map(|index| (Job::Ps, index))
             .chain((0..workers.len()).map(|index| (Job::Worker, index)));
-        let mut cluster = Cluster { tasks: Vec::new() };
+        let more_flags = flags.iter().map(|flag| flag.to_string()).collect();
+        let mut cluster = Cluster { tasks: Vec::new(), more_flags };
         for (((job, index), server), address) in jobs.zip(ps.iter().chain(workers)).zip(addresses) {
             let log = tempfile::NamedTempFile::new().map_err(failed)?;
             cluster.tasks.push(Task { job, index, server: server.clone(), address, process: None, log });
         }
-        let flags = cluster.flags();
+        let flags = cluster.all_flags();
         for task in &mut cluster.tasks {
             task.spawn(&flags).map_err(StartFailure::Other)?;
         }
@@ -136,6 +154,10 @@ impl Cluster {
         [format!("--ps_hosts={}", self.hosts(Job::Ps)), format!("--worker_hosts={}", self.hosts(Job::Worker))]
     }
 
+    fn all_flags(&self) -> Vec<String> {
+        self.flags().into_iter().chain(self.more_flags.iter().cloned()).collect()
+    }
+
     fn hosts(&self, job: Job) -> String {
         let hosts: Vec<String> =
             self.tasks.iter().filter(|task| task.job == job).map(|task| task.address.to_string()).collect();
@@ -144,8 +166,71 @@ impl Cluster {
 
     /// The target of a session on a task's master, if there is such a task.
     pub fn target(&self, job: Job, index: usize) -> Option<String> {
-        let task = self.tasks.iter().find(|task| task.job == job && task.index == index)?;
-        Some(format!("grpc://{}", task.address))
+        self.task(job, index).ok().map(|task| format!("grpc://{}", task.address))
+    }
+
+    /// The address of a task.
+    pub fn address(&self, job: Job, index: usize) -> Result<SocketAddr, String> {
+        self.task(job, index).map(|task| task.address)
+    }
+
+    fn task(&self, job: Job, index: usize) -> Result<&Task, String> {
+        let mut found = self.tasks.iter().filter(|task| task.job == job && task.index == index);
+        found.next().ok_or_else(|| format!("there is no task {index} of job {}", job.name()))
+    }
+
+    fn task_mut(&mut self, job: Job, index: usize) -> Result<&mut Task, String> {
+        let mut found = self.tasks.iter_mut().filter(|task| task.job == job && task.index == index);
+        found.next().ok_or_else(|| format!("there is no task {index} of job {}", job.name()))
+    }
+
+    /// Kills a task with SIGKILL and reaps it. [`Cluster::restart`] brings it back.
+    pub fn kill(&mut self, job: Job, index: usize) -> Result<(), String> {
+        self.task_mut(job, index)?.process = None;
+        Ok(())
+    }
+
+    /// Sends a task a signal: `TERM`, `STOP`, `CONT`.
+    pub fn signal(&self, job: Job, index: usize, signal: &str) -> Result<(), String> {
+        let process = self.task(job, index)?.process.as_ref().ok_or("the task does not run")?;
+        let mut kill = Command::new("kill");
+        let sent = kill.args(["-s", signal, &process.child.id().to_string()]).status();
+        match sent {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("kill -s {signal}: {status}")),
+            Err(error) => Err(format!("kill -s {signal}: {error}")),
+        }
+    }
+
+    /// Waits until a task has ended by itself.
+    pub fn wait_for_end(&mut self, job: Job, index: usize, limit: Duration) -> Result<ExitStatus, String> {
+        let process = self.task_mut(job, index)?.process.as_mut().ok_or("the task does not run")?;
+        let deadline = Instant::now() + limit;
+        loop {
+            match process.child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) if Instant::now() > deadline => {
+                    return Err(format!("it still runs after {limit:?}"));
+                }
+                Ok(None) => std::thread::sleep(POLL),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// What a task of ours says about itself.
+    pub fn status(&self, job: Job, index: usize) -> Result<TaskStatus, String> {
+        status_of(self.task(job, index)?.address)
+    }
+
+    /// All tasks of ours, as they describe themselves.
+    pub fn statuses(&self) -> Result<Vec<TaskStatus>, String> {
+        self.tasks.iter().map(|task| status_of(task.address)).collect()
+    }
+
+    /// All that a task has logged.
+    pub fn log(&self, job: Job, index: usize) -> Result<String, String> {
+        std::fs::read_to_string(self.task(job, index)?.log.path()).map_err(|error| error.to_string())
     }
 
     /// The process of a task, if it runs.
@@ -156,12 +241,8 @@ impl Cluster {
 
     /// Kills a task and starts it again at the same address.
     pub fn restart(&mut self, job: Job, index: usize) -> Result<(), String> {
-        let flags = self.flags();
-        let task = self
-            .tasks
-            .iter_mut()
-            .find(|task| task.job == job && task.index == index)
-            .ok_or_else(|| format!("there is no task {index} of job {}", job.name()))?;
+        let flags = self.all_flags();
+        let task = self.task_mut(job, index)?;
         for _ in 0..START_ATTEMPTS {
             // The old process is reaped before the new one asks for its port.
             task.process = None;
@@ -191,7 +272,7 @@ enum StartFailure {
 }
 
 impl Task {
-    fn spawn(&mut self, flags: &[String; 2]) -> Result<(), String> {
+    fn spawn(&mut self, flags: &[String]) -> Result<(), String> {
         let failed =
             |error: std::io::Error| format!("starting /job:{}/task:{}: {error}", self.job.name(), self.index);
         let output = self.log.reopen().map_err(failed)?;
@@ -253,8 +334,23 @@ impl Drop for Process {
     }
 }
 
+/// What the task of ours at `address` says about itself, asked as a browser would.
+pub fn status_of(address: SocketAddr) -> Result<TaskStatus, String> {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, STATUS_LIMIT)?;
+        stream.set_read_timeout(Some(STATUS_LIMIT))?;
+        stream.write_all(b"GET /status HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().map_err(|error| format!("no status of {address}: {error}"))?;
+    let (_, document) = answer.split_once("\r\n\r\n").ok_or("the status has no body")?;
+    serde_json::from_str(document).map_err(|error| format!("the status of {address}: {error}: {answer}"))
+}
+
 /// Addresses nobody listens on at the moment; held together, so that they differ.
-fn free_addresses(count: usize) -> std::io::Result<Vec<SocketAddr>> {
+pub fn free_addresses(count: usize) -> std::io::Result<Vec<SocketAddr>> {
     let listeners: std::io::Result<Vec<TcpListener>> =
         (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect();
     listeners?.iter().map(TcpListener::local_addr).collect()

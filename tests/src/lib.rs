@@ -23,5 +23,6 @@ pub mod png_pixels;
 pub mod python;
 pub mod records;
 pub mod runner;
+pub mod stuck;
 pub mod suite;
 pub mod summary_check;
