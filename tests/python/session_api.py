@@ -211,24 +211,26 @@ def full_trace_tells_where_nodes_ran(cluster):
 
     with tf.Graph().as_default(), tf.Session(cluster.worker_target(), config=no_rewrites()) as session:
         a, b, _, second = across_tasks()
+        with tf.device(WORKER):
+            third = tf.multiply(second, 2.0, name="third")
         options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE, output_partition_graphs=True)
         metadata = tf.RunMetadata()
-        expect(session.run(second, {a: 1, b: 2}, options=options, run_metadata=metadata) == 4.0, "the result")
+        expect(session.run(third, {a: 1, b: 2}, options=options, run_metadata=metadata) == 8.0, "the result")
     nodes = {}
     for device in metadata.step_stats.dev_stats:
         nodes.setdefault(device.device.split("/device")[0], set()).update(
             node.node_name for node in device.node_stats
         )
-    # The client's values enter at the master's own task, so worker 1 has nothing to do.
-    expect({"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"} <= set(nodes), "traced: %s", sorted(nodes))
-    expect({"first", "second"} <= nodes["/job:ps/replica:0/task:0"], "nodes: %s", nodes)
+    # Feeds enter at a task of the master's choice, so worker 1 may have nothing to do.
+    expect({"first", "second"} <= nodes.get("/job:ps/replica:0/task:0", set()), "nodes: %s", nodes)
+    expect("third" in nodes.get("/job:worker/replica:0/task:0", set()), "nodes: %s", nodes)
     for device in metadata.step_stats.dev_stats:
         for node in device.node_stats:
             expect(node.all_start_micros > 0, "%s has no time", node.node_name)
     homes = {node.device for graph in metadata.partition_graphs for node in graph.node}
     expect(len(metadata.partition_graphs) >= 2 and "" not in homes, "partitions: %s", homes)
     expect(
-        {"first", "second"} <= {node.name for graph in metadata.partition_graphs for node in graph.node},
+        {"first", "second", "third"} <= {node.name for graph in metadata.partition_graphs for node in graph.node},
         "nodes are missing from the partitions",
     )
     expect("first" in timeline.Timeline(metadata.step_stats).generate_chrome_trace_format(), "the timeline")
@@ -467,7 +469,7 @@ def nested_loops_and_gradients_across_tasks(cluster):
 
 
 @check
-def functional_control_flow_across_tasks(cluster):
+def functional_control_flow_runs_or_is_refused_by_name(cluster):
     """Loops and branches whose bodies are functions, as 2.x writes them when it is not told otherwise."""
     tf.enable_control_flow_v2()
     try:
@@ -477,10 +479,29 @@ def functional_control_flow_across_tasks(cluster):
                 total = tf.while_loop(lambda i, _: i < limit, lambda i, x: (i + 1, x * 2.0), [0, 1.0])[1]
             with tf.device(OTHER_WORKER):
                 result = tf.cond(total > 100.0, lambda: total - 100.0, lambda: -total)
-            expect(session.run(result, {limit: 7}) == 28.0, "seven rounds")
-            expect(session.run(result, {limit: 3}) == -8.0, "three rounds")
+            try:
+                expect(session.run(result, {limit: 7}) == 28.0, "seven rounds")
+                expect(session.run(result, {limit: 3}) == -8.0, "three rounds")
+            except (errors.NotFoundError, errors.UnimplementedError) as error:
+                expect("While" in error.message, "the message does not name the op: %s", error.message)
+                return "refused"
+            return "runs"
     finally:
         tf.disable_control_flow_v2()
+
+
+@check_for(ref=False, resource=True)
+def read_that_waits_for_an_update_sees_it(cluster, case):
+    """Also where the reader is on another task than the variable."""
+    with tf.Graph().as_default(), tf.Session(cluster.worker_target()) as session:
+        with tf.device(PS):
+            variable = tf.Variable([1.0, 2.0], name="waited_for_%s" % case, use_resource=case)
+        with tf.device(OTHER_WORKER), tf.control_dependencies([variable.assign_add([10.0, 10.0])]):
+            seen = variable.read_value() * 2.0
+        session.run(variable.initializer)
+        for update in range(1, 10):
+            result = list(session.run(seen))
+            expect(result == [2.0 + 20.0 * update, 4.0 + 20.0 * update], "after update %d: %s", update, result)
 
 
 @check
@@ -490,7 +511,8 @@ def py_func_stays_an_error_of_the_caller(cluster):
         with tf.device(PS):
             result = tf.py_func(lambda: np.float32(1), [], tf.float32)
         expect_error(errors.OpError, session.run, result)
-        expect(session.run(tf.constant(1)) == 1, "a good step afterwards")
+    with tf.Graph().as_default(), tf.Session(cluster.worker_target()) as session:
+        expect(session.run(tf.constant(1)) == 1, "another session afterwards")
 
 
 if __name__ == "__main__":
