@@ -230,8 +230,12 @@ def synchronous_replicas_train_in_monitored_sessions(cluster, case):
                     if is_chief:
                         chief_trains.set()
                 value = float(session.run(w))
-                # Whoever leaves first would leave the other one without a token for its last round.
-                session.run(spare_tokens)
+                # Whoever leaves first would leave the other one without a token for its last round. If that is the
+                # chief, it has closed the queue.
+                try:
+                    session.run(spare_tokens)
+                except tf.errors.CancelledError:
+                    pass
                 return value
 
     # When the chief leaves it closes the queue of tokens, and the other worker's loop ends with it, maybe without a value.

@@ -5,11 +5,13 @@
 //! whoever comes later gets it too.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Result, Status, bail, ensure};
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
+use tensorfleet_ops::variable::Variable;
 
 /// A rendezvous inside one task.
 #[derive(Default)]
@@ -30,8 +32,31 @@ pub struct ReceiverId(u64);
 
 /// Never both: a value meets a waiting receiver at once.
 enum Waiting {
-    Values(VecDeque<Transfer>),
+    Values(VecDeque<Sent>),
     Receivers(VecDeque<(ReceiverId, OnReceived)>),
+}
+
+/// A value that waits for its receiver.
+enum Sent {
+    Value(Transfer),
+    /// Read when it is received.
+    Variable(Arc<Variable>),
+}
+
+impl Sent {
+    fn into_transfer(self) -> Result<Transfer> {
+        match self {
+            Sent::Value(value) => Ok(value),
+            Sent::Variable(variable) => variable.read().map(Some),
+        }
+    }
+
+    fn is_bigger_than(&self, bytes: usize) -> bool {
+        match self {
+            Sent::Value(value) => value.as_ref().is_some_and(|tensor| tensor.byte_size() > bytes),
+            Sent::Variable(variable) => variable.read().is_ok_and(|tensor| tensor.byte_size() > bytes),
+        }
+    }
 }
 
 impl State {
@@ -44,7 +69,8 @@ impl State {
         if values.is_empty() {
             self.table.remove(key);
         }
-        Some(value.ok_or_else(|| Status::internal("a rendezvous key has an empty list of values")))
+        let empty = || Status::internal("a rendezvous key has an empty list of values");
+        Some(value.ok_or_else(empty).and_then(Sent::into_transfer))
     }
 }
 
@@ -120,8 +146,7 @@ impl LocalRendezvous {
     pub fn take_small(&self, key: &str, max_bytes: usize) -> Option<Result<Transfer>> {
         let mut state = self.state.lock();
         if let Some(Waiting::Values(values)) = state.table.get(key)
-            && let Some(Some(tensor)) = values.front()
-            && tensor.byte_size() > max_bytes
+            && values.front().is_some_and(|sent| sent.is_bigger_than(max_bytes))
         {
             return None;
         }
@@ -143,6 +168,20 @@ impl LocalRendezvous {
 
 impl Rendezvous for LocalRendezvous {
     fn send(&self, key: String, value: Transfer) -> Result<()> {
+        self.put(key, Sent::Value(value))
+    }
+
+    fn send_variable(&self, key: String, variable: Arc<Variable>) -> Result<()> {
+        self.put(key, Sent::Variable(variable))
+    }
+
+    fn receive(&self, key: String, received: OnReceived) {
+        self.receive_withdrawably(key, received);
+    }
+}
+
+impl LocalRendezvous {
+    fn put(&self, key: String, value: Sent) -> Result<()> {
         check_key(&key)?;
         let receiver = {
             let mut state = self.state.lock();
@@ -169,15 +208,11 @@ impl Rendezvous for LocalRendezvous {
         };
         match receiver {
             Some((_, receiver)) => {
-                receiver(Ok(value));
+                receiver(value.into_transfer());
                 Ok(())
             }
             None => bail!(Internal, "a rendezvous key has an empty list of receivers"),
         }
-    }
-
-    fn receive(&self, key: String, received: OnReceived) {
-        self.receive_withdrawably(key, received);
     }
 }
 
@@ -197,7 +232,6 @@ fn check_key(key: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::mpsc;
     use tensorfleet_core::{Code, Tensor};
 

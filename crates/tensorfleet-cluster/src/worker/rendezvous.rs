@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::{Code, Result, Status};
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
+use tensorfleet_ops::variable::Variable;
 use tensorfleet_runtime::executor::lend_thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
@@ -118,6 +119,10 @@ impl Awaited {
 impl Rendezvous for StepRendezvous {
     fn send(&self, key: String, value: Transfer) -> Result<()> {
         self.entry.rendezvous.send(key, value)
+    }
+
+    fn send_variable(&self, key: String, variable: Arc<Variable>) -> Result<()> {
+        self.entry.rendezvous.send_variable(key, variable)
     }
 
     fn receive(&self, key: String, received: OnReceived) {

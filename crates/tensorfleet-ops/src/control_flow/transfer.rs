@@ -64,11 +64,12 @@ impl KeyPrefix {
 fn send_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let prefix = KeyPrefix::of(node)?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let value = match ctx.inputs[0].take() {
-            Some(Value::Tensor(tensor)) if !ctx.is_input_dead => Some(tensor),
-            _ => None,
-        };
-        ctx.step.rendezvous.send(prefix.key(ctx.frame), value)
+        let (rendezvous, key) = (&ctx.step.rendezvous, prefix.key(ctx.frame));
+        match ctx.inputs[0].take().filter(|_| !ctx.is_input_dead) {
+            Some(Value::Tensor(tensor)) => rendezvous.send(key, Some(tensor)),
+            Some(Value::Ref(variable)) => rendezvous.send_variable(key, variable),
+            None => rendezvous.send(key, None),
+        }
     }))
 }
 

@@ -4,17 +4,21 @@
 //! and multiplied with the filter, which is a matrix already. The gradients are the other two products of the
 //! same three matrices.
 
+use num_traits::Float;
 use parking_lot::Mutex;
 use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use crate::dispatch;
-use crate::kernel::KernelBox;
+use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
 use crate::parallel;
 use crate::shape_context::ShapeContext;
 
+use super::activations::Activation;
+use super::matmul::add_bias_and_activate;
 use super::product::{Matrix, Multiply, Output, Threads, multiply};
+use super::real::{Real, Wide};
 use super::window::{Axis, Window, partial_4, rank_4, shape_in};
 
 /// The family's table.
@@ -27,6 +31,18 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(conv_shape)
         .kernel(conv)
+        .cost(Cost::Heavy),
+    // What TensorFlow's masters make of a convolution and the ops after it. `TArgs` came with 2.x.
+    Op::new("_FusedConv2D", "input: T, filter: T, args: num_args * T, host_args: num_host_args * float -> output: T")
+        .attrs(
+            "T: {half, float, double}; TArgs: list(type) = []; num_args: int >= 0; num_host_args: int >= 0 = 0; \
+             strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
+             data_format: {'NHWC', 'NCHW'} = 'NHWC'; filter_format: {'HWIO'} = 'HWIO'; \
+             dilations: list(int) = [1, 1, 1, 1]; use_cudnn_on_gpu: bool = true; fused_ops: list(string) = []; \
+             epsilon: float = 0.0001; leakyrelu_alpha: float = 0.2",
+        )
+        .shape(conv_shape)
+        .kernel(fused_conv)
         .cost(Cost::Heavy),
     Op::new("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T")
         .attrs(
@@ -229,16 +245,96 @@ fn first_error(run: impl FnOnce(&(dyn Fn(Result<()>) + Sync))) -> Result<()> {
 fn conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let window = Window::of(node)?;
     dispatch!(node.dtype()?, T in [f32, f64, half::f16, half::bf16, i32] => Ok(KernelBox::from_fn(move |ctx| {
-        let (image, filter) = (ctx.input(0)?, ctx.input(1)?);
-        rank_4(image.shape(), "input")?;
-        let image = window.layout.to_channels_last::<T>(image)?;
-        let sizes = Sizes::of(&window, image.shape(), filter.shape())?;
-        let output = Tensor::build::<T>(Shape::new(&sizes.output())?, |out| {
-            forward(&sizes, image.as_slice::<T>()?, filter.as_slice::<T>()?, out)
-        })?;
+        let output = convolved::<T>(&window, ctx)?;
         ctx.set_output(0, window.layout.restored::<T>(output)?);
         Ok(())
     })))
+}
+
+/// The convolution of input 0 with the filter in input 1, channels last.
+fn convolved<T: Convolve>(window: &Window, ctx: &Context<'_>) -> Result<Tensor> {
+    let (image, filter) = (ctx.input(0)?, ctx.input(1)?);
+    rank_4(image.shape(), "input")?;
+    let image = window.layout.to_channels_last::<T>(image)?;
+    let sizes = Sizes::of(window, image.shape(), filter.shape())?;
+    Tensor::build::<T>(Shape::new(&sizes.output())?, |out| {
+        forward(&sizes, image.as_slice::<T>()?, filter.as_slice::<T>()?, out)
+    })
+}
+
+/// What a fused convolution does to each channel before it activates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ChannelStep {
+    /// Adds a bias: one more input.
+    Bias,
+    /// Normalises with given statistics: scale, offset, mean and variance.
+    Normalize,
+}
+
+/// `_FusedConv2D`: bias or normalisation, and an activation, follow without another pass over memory.
+fn fused_conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let window = Window::of(node)?;
+    let fused: Vec<String> = node.attr("fused_ops")?;
+    let names: Vec<&str> = fused.iter().map(String::as_str).collect();
+    let alpha = node.attr("leakyrelu_alpha")?;
+    let (step, activation) = match names[..] {
+        ["BiasAdd"] => (ChannelStep::Bias, Activation::Identity),
+        ["BiasAdd", name] => (ChannelStep::Bias, Activation::named(name, alpha)?),
+        ["FusedBatchNorm"] => (ChannelStep::Normalize, Activation::Identity),
+        ["FusedBatchNorm", name] => (ChannelStep::Normalize, Activation::named(name, alpha)?),
+        _ => bail!(Unimplemented, "Fusion is not implemented: [{}]", names.join(",")),
+    };
+    let expected = if step == ChannelStep::Bias { 1 } else { 4 };
+    let found: i64 = node.attr("num_args")?;
+    ensure!(
+        found == expected,
+        InvalidArgument,
+        "Fused Conv2D with {} needs {expected} arguments, got {found}",
+        names[0]
+    );
+    let epsilon: f32 = node.attr("epsilon")?;
+    dispatch!(node.dtype()?, T in [f32, f64, half::f16] => Ok(KernelBox::from_fn(move |ctx| {
+        let mut output = convolved::<T>(&window, ctx)?;
+        let channels = output.shape()[3];
+        let values = output.make_mut::<T>()?;
+        match step {
+            ChannelStep::Bias => add_bias_and_activate(values, channel_values::<T>(ctx, 2, channels)?, activation),
+            ChannelStep::Normalize => {
+                let input = |index| channel_values::<T>(ctx, index, channels);
+                let bias = scale_channels(values, [input(2)?, input(3)?, input(4)?, input(5)?], epsilon);
+                add_bias_and_activate(values, &bias, activation);
+            }
+        }
+        ctx.set_output(0, window.layout.restored::<T>(output)?);
+        Ok(())
+    })))
+}
+
+/// Multiplies each channel by what normalisation with these statistics comes to, and gives the bias that completes it.
+fn scale_channels<T: Real>(values: &mut [T], statistics: [&[T]; 4], epsilon: f32) -> Vec<T> {
+    let [scale, offset, mean, variance] = statistics;
+    let epsilon = T::Wide::constant(epsilon as f64);
+    let factor = |channel: usize| scale[channel].widen() / (variance[channel].widen() + epsilon).sqrt();
+    let factors: Vec<T::Wide> = (0..scale.len()).map(factor).collect();
+    for pixel in values.chunks_mut(scale.len().max(1)) {
+        for (value, &factor) in pixel.iter_mut().zip(&factors) {
+            *value = T::narrow(value.widen() * factor);
+        }
+    }
+    let bias = |channel: usize| T::narrow(offset[channel].widen() - mean[channel].widen() * factors[channel]);
+    (0..scale.len()).map(bias).collect()
+}
+
+/// Input `index`, which has one value for each channel.
+fn channel_values<'a, T: Element>(ctx: &'a Context<'_>, index: usize, channels: usize) -> Result<&'a [T]> {
+    let tensor = ctx.input(index)?;
+    ensure!(
+        tensor.shape().rank() == 1 && tensor.num_elements() == channels,
+        InvalidArgument,
+        "Input {index} of a fused convolution needs a value for each of {channels} channels, its shape is {}",
+        tensor.shape()
+    );
+    tensor.as_slice::<T>()
 }
 
 fn forward<T: Convolve>(sizes: &Sizes, images: &[T], filter: &[T], out: &mut [T]) -> Result<()> {

@@ -199,3 +199,34 @@ fn shapes_that_do_not_fit_are_refused() {
     let zero_stride = Settings { stride: [0, 1], ..same };
     assert!(zero_stride.run("Conv2D", &[image(), tensor(&[1, 1, 3, 2], 2)]).is_err());
 }
+
+#[test]
+fn a_fused_convolution_is_the_convolution_and_what_follows() {
+    let image = Tensor::from_slice(&[1.0f32, -2.0, 3.0, -4.0], &[1, 2, 2, 1]).unwrap();
+    let filter = Tensor::from_slice(&[1.0f32, 2.0], &[1, 1, 1, 2]).unwrap();
+    let fused = |ops: &[&str], args: &[[f32; 2]]| {
+        let ops: Vec<String> = ops.iter().map(|op| op.to_string()).collect();
+        let mut run = TestOp::new("_FusedConv2D")
+            .attr("T", DType::Float)
+            .attr("num_args", args.len() as i64)
+            .attr("strides", vec![1i64; 4])
+            .attr("padding", "VALID")
+            .attr("epsilon", 0.0f32)
+            .attr("fused_ops", ops)
+            .input(image.clone())
+            .input(filter.clone());
+        for arg in args {
+            run = run.input(Tensor::vector(arg).unwrap());
+        }
+        run.run_one().map(|output| output.as_slice::<f32>().unwrap().to_vec())
+    };
+    let biased = [1.5, 2.0, -1.5, -4.0, 3.5, 6.0, -3.5, -8.0];
+    assert_eq!(fused(&["BiasAdd"], &[[0.5, 0.0]]).unwrap(), biased);
+    let rectified = fused(&["BiasAdd", "Relu"], &[[0.5, 0.0]]).unwrap();
+    assert_eq!(rectified, biased.map(|value| value.max(0.0)));
+    let statistics = [[2.0, 1.0], [0.5, 0.0], [1.0, 0.0], [4.0, 1.0]];
+    let normalized = fused(&["FusedBatchNorm"], &statistics).unwrap();
+    assert_eq!(normalized, [0.5, 2.0, -2.5, -4.0, 2.5, 6.0, -4.5, -8.0]);
+    assert!(fused(&["BiasAdd"], &[[0.5, 0.0], [0.0, 0.0]]).is_err());
+    assert!(fused(&["Softmax"], &[[0.5, 0.0]]).is_err());
+}

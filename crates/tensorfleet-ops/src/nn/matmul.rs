@@ -141,14 +141,17 @@ fn fused_matmul(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let cols = product.shape()[1];
         ensure!(bias.shape().rank() == 1 && bias.num_elements() == cols, InvalidArgument,
             "Must provide as many biases as the last dimension of the product: {} vs. {}", bias.shape(), product.shape());
-        let (values, bias) = (product.make_mut::<T>()?, bias.as_slice::<T>()?);
-        activation.drive(BiasThen { values, bias, cost: activation.cost() });
+        add_bias_and_activate(product.make_mut::<T>()?, bias.as_slice::<T>()?, activation);
         ctx.set_output(0, product);
         Ok(())
     })))
 }
 
-/// The end of a fused product: `activation(value + bias)`, row by row.
+/// The end of a fused computation: `activation(value + bias)` for rows as long as `bias`.
+pub(super) fn add_bias_and_activate<T: Real>(values: &mut [T], bias: &[T], activation: Activation) {
+    activation.drive(BiasThen { values, bias, cost: activation.cost() });
+}
+
 struct BiasThen<'a, T> {
     values: &'a mut [T],
     bias: &'a [T],

@@ -305,7 +305,9 @@ fn reference_kinds(
         passes_reference[producer]
             || specs[producer].outputs.get(input.slot as usize).is_some_and(|edge| edge.is_ref)
     };
-    let takes_ref = |slot: usize| spec.inputs[slot].is_ref || passes_reference[index];
+    // A send hands the variable on: it is read when its receiver comes for it.
+    let hands_on = passes_reference[index] || spec.op().flow == Flow::Transfer;
+    let takes_ref = |slot: usize| spec.inputs[slot].is_ref || hands_on;
     let kinds: Box<[InputKind]> = (0..spec.inputs.len())
         .map(|slot| match (comes_as_ref(slot), takes_ref(slot)) {
             (false, _) => InputKind::Value,
