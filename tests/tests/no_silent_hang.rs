@@ -188,7 +188,7 @@ fn b9_who_waits_for_the_chief_reads_which_variable_and_status_tells_what_the_chi
     let mut graph = stuck::graph("/job:ps/task:0", "/job:worker/task:0");
     // The chief's initialiser waits for something that does not come.
     let init = graph.node.iter_mut().find(|node| node.name == "init").unwrap();
-    init.input.push("^result".to_string());
+    init.input[1] = "result".to_string();
     let chief = connect(&cluster.target(Job::Worker, 0).unwrap(), graph.clone(), CONNECT_LIMIT).unwrap();
     let stuck = fetch_in_background(&chief, "init:0");
     eventually("what the chief waits for", SOON, || {
