@@ -7,10 +7,15 @@ use std::thread::Thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
+/// More threads than this would wait for the same sockets.
+const MAX_THREADS: usize = 8;
+
 /// The process's runtime for sockets and timers. Nodes run elsewhere, except cheap ones.
 pub(crate) fn handle() -> &'static Handle {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-        let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8));
+        // Half the cores: a call that wakes a second thread takes longer than one that does not, and nodes need cores, too.
+        let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get());
+        let threads = (cores / 2).clamp(1, MAX_THREADS);
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("tensorfleet-io")
