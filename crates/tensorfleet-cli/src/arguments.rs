@@ -35,6 +35,25 @@ pub(crate) enum Command {
     /// Show the tasks of a cluster, their devices, and what running steps wait for.
     #[command(after_help = STATUS_HELP)]
     Status(StatusArguments),
+    /// End all tasks of a cluster.
+    #[command(after_help = STOP_HELP)]
+    Stop(StopArguments),
+}
+
+const STOP_HELP: &str = "\
+Every task of ours in the cluster lets running steps finish for a few seconds and exits with code 0.
+
+Example:
+  tensorfleet stop grpc://localhost:2222";
+
+/// What `stop` is told.
+#[derive(Args, Debug)]
+pub(crate) struct StopArguments {
+    /// Any task of the cluster: grpc://host:port
+    pub(crate) target: String,
+    /// Only the named task, not the others of its cluster
+    #[arg(long)]
+    pub(crate) only: bool,
 }
 
 const SERVE_HELP: &str = "\

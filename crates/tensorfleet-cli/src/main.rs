@@ -5,6 +5,7 @@ mod cluster_choice;
 mod serve;
 mod status;
 mod status_table;
+mod stop;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     start_log(arguments.verbose);
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
+        Command::Stop(arguments) => stop::run(&arguments).map_err(|failure| (failure, "stop")),
         Command::Status(arguments) => status::run(&arguments).map_err(|failure| (failure, "status")),
     };
     match outcome {

@@ -158,3 +158,18 @@ fn errors_are_one_line_that_names_the_cause() {
         assert!(text.starts_with("error: ") && text.contains(words) && text.lines().count() == 1, "{text}");
     }
 }
+
+#[test]
+fn stop_ends_all_tasks_of_a_cluster_with_code_zero() {
+    let (ps, worker, absent) = (free_address(), free_address(), free_address());
+    let cluster = format!(r#"--cluster={{"ps": ["{ps}"], "worker": ["{worker}", "{absent}"]}}"#);
+    let mut servers = ["ps", "worker"]
+        .map(|job| Serving::start(&[&cluster, &format!("--job_name={job}"), "--task_index=0"]));
+    let output = tensorfleet(&["stop", &format!("grpc://{worker}")]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for (address, words) in [(&ps, "ends"), (&worker, "ends"), (&absent, "does not run")] {
+        assert!(text.lines().any(|line| line.contains(&**address) && line.ends_with(words)), "{text}");
+    }
+    servers.iter_mut().for_each(|server| assert!(server.wait().success()));
+}

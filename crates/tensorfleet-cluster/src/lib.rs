@@ -25,4 +25,4 @@ pub use cluster_spec::{ClusterSpec, TaskId};
 pub use cluster_text::TfConfig;
 pub use server::{Server, ServerOptions};
 pub use status::{MasterSessionStatus, StepStatus, TaskStatus, Totals, WorkerSessionStatus};
-pub use survey::{Finding, TaskState, survey};
+pub use survey::{Finding, TaskState, request_stop, survey};

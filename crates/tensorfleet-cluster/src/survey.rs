@@ -13,7 +13,7 @@ use tensorfleet_proto::tensorflow::{GetStatusRequest, GetStatusResponse};
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts};
 
 use crate::cluster_spec::TaskId;
-use crate::fleet_messages::STATUS_METHOD;
+use crate::fleet_messages::{SHUTDOWN_METHOD, STATUS_METHOD};
 use crate::status::TaskStatus;
 use crate::{address, io};
 
@@ -88,6 +88,15 @@ pub fn survey(target: &str, patience: Duration) -> Result<Vec<Finding>> {
         });
         Ok(join_all(asked).await)
     })
+}
+
+/// Asks the server at `address` to end: running calls may finish, then its process exits. A stock TensorFlow server does not
+/// know how to.
+pub fn request_stop(address: &str, patience: Duration) -> Result<()> {
+    let options = ChannelOptions { connect_timeout: patience, ..ChannelOptions::default() };
+    let channel = Channel::new(address, options)?;
+    let options = CallOptions { deadline: Instant::now().checked_add(patience), ..CallOptions::default() };
+    io::block_on(channel.call(SHUTDOWN_METHOD, Parts::empty(), options)).map(|_| ())
 }
 
 enum Answer {
