@@ -30,6 +30,8 @@ use crate::{address, io, random};
 
 /// Calls that end something are given this long; who is gone needs no goodbye.
 const GOODBYE_DEADLINE: Duration = Duration::from_secs(10);
+/// What is dropped waits this long for its last call, so that dropping never takes long.
+const LAST_CALL_DEADLINE: Duration = Duration::from_secs(2);
 /// A session that is dropped rather than closed is given this long.
 const DROP_DEADLINE: Duration = Duration::from_secs(2);
 /// How much longer than the server a client waits for a time-out, so that the server's better report arrives first.
@@ -99,7 +101,7 @@ impl RemoteSession {
         };
         let call =
             CallOptions { deadline: after(options.timeout), wait_for_ready: true, ..CallOptions::default() };
-        let created = io::block_on(waiting::with_reports(&channel, "a session", async {
+        let created = io::block_on_call(waiting::with_reports(&channel, "a session", async {
             let message = Parts::from_message(&request);
             channel.call("/tensorflow.MasterService/CreateSession", message, call).await
         }));
@@ -246,7 +248,7 @@ pub fn reset(target: &str, containers: &[&str], device_filters: &[&str], timeout
         device_filters: device_filters.iter().map(|filter| filter.to_string()).collect(),
     };
     let options = CallOptions { deadline: after(timeout), wait_for_ready: true, ..CallOptions::default() };
-    let reset = io::block_on(waiting::with_reports(&channel, "a reset", async {
+    let reset = io::block_on_call(waiting::with_reports(&channel, "a reset", async {
         channel.call("/tensorflow.MasterService/Reset", Parts::from_message(&request), options).await
     }));
     let _: ResetResponse =
@@ -272,19 +274,15 @@ impl Link {
         let deadline = patience.and_then(after);
         let options = CallOptions { deadline, ..CallOptions::default() };
         let method = format!("/tensorflow.MasterService/{method}");
-        io::block_on(self.channel.call(&method, Parts::from_message(request), options))?.message.decode()
+        io::block_on_call(self.channel.call(&method, Parts::from_message(request), options))?.message.decode()
     }
 
-    /// A call whose answer nobody waits for.
+    /// A last call, whose answer changes nothing.
     fn say(&self, method: &'static str, message: Parts) {
-        let channel = self.channel.clone();
-        io::handle().spawn(async move {
-            let deadline = after(GOODBYE_DEADLINE);
-            let options = CallOptions { deadline, ..CallOptions::default() };
-            if let Err(status) = channel.call(method, message, options).await {
-                tracing::debug!("{method} on {}: {status}", channel.address());
-            }
-        });
+        let options = CallOptions { deadline: after(LAST_CALL_DEADLINE), ..CallOptions::default() };
+        if let Err(status) = io::block_on_call(self.channel.call(method, message, options)) {
+            tracing::debug!("{method} on {}: {status}", self.channel.address());
+        }
     }
 
     fn run_step(
@@ -319,7 +317,8 @@ impl Link {
             align: RUN_STEP_PAYLOAD,
             ..CallOptions::default()
         };
-        let response = io::block_on(self.channel.call("/tensorflow.MasterService/RunStep", message, call))?;
+        let response =
+            io::block_on_call(self.channel.call("/tensorflow.MasterService/RunStep", message, call))?;
         let mut response: RunStepResponse = response.message.decode()?;
         check_body(response.status_code, &response.status_error_message)?;
         let metadata = response.metadata.take().unwrap_or_default();
@@ -398,7 +397,8 @@ impl RemoteCallable {
         let message = tensors::with_tensors(CALLABLE_FEED_FIELD, &feeds.iter().collect::<Vec<_>>(), &rest);
         let call = CallOptions { align: RUN_CALLABLE_PAYLOAD, ..CallOptions::default() };
         let channel = &self.link.channel;
-        let response = io::block_on(channel.call("/tensorflow.MasterService/RunCallable", message, call))?;
+        let response =
+            io::block_on_call(channel.call("/tensorflow.MasterService/RunCallable", message, call))?;
         let response: RunCallableResponse = response.message.decode()?;
         ensure!(
             response.fetch.len() == self.fetches.len(),

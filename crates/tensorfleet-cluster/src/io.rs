@@ -1,4 +1,4 @@
-//! The threads that serve sockets, one set for all servers and clients of the process.
+//! The threads that serve sockets: one set for all servers of the process; clients serve their own while they wait.
 
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
@@ -25,6 +25,27 @@ pub(crate) fn handle() -> &'static Handle {
         runtime.unwrap_or_else(|error| panic!("cannot start the threads that serve sockets: {error}"))
     });
     RUNTIME.handle()
+}
+
+/// Waits for a client's call, and serves the client's connections meanwhile: no other thread need be woken to send it or to
+/// bring the answer. All calls of a client must be made here, since its connections are served nowhere else.
+pub(crate) fn block_on_call<F: Future<Output: Send> + Send>(future: F) -> F::Output {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        // Without sockets there is nobody to report to.
+        runtime.unwrap_or_else(|error| panic!("cannot serve sockets: {error}"))
+    });
+    let call = async {
+        // What has happened to the connection since the last call is noticed first.
+        tokio::task::yield_now().await;
+        future.await
+    };
+    if Handle::try_current().is_err() {
+        return RUNTIME.block_on(call);
+    }
+    // A thread of some runtime must not wait in another; one of its own may.
+    let joined = std::thread::scope(|scope| scope.spawn(|| RUNTIME.block_on(call)).join());
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Waits for `future`, which is polled on the calling thread. Must not be called on one of the threads above. A thread of
@@ -65,6 +86,14 @@ mod tests {
     async fn answer() -> u32 {
         tokio::time::sleep(Duration::from_millis(1)).await;
         handle().spawn(async { 42 }).await.unwrap_or_default()
+    }
+
+    #[test]
+    fn calls_are_served_by_the_threads_that_make_them() {
+        let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(|| block_on_call(answer()))).collect();
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap() == 42));
+        let other = Builder::new_current_thread().build().unwrap();
+        assert_eq!(other.block_on(async { block_on_call(answer()) }), 42);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{Result, Status, bail, ensure};
+use tensorfleet_core::{Result, Status, Tensor, bail, ensure};
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_ops::variable::Variable;
 
@@ -50,17 +50,11 @@ impl Sent {
             Sent::Variable(variable) => variable.read().map(Some),
         }
     }
-
-    fn is_bigger_than(&self, bytes: usize) -> bool {
-        match self {
-            Sent::Value(value) => value.as_ref().is_some_and(|tensor| tensor.byte_size() > bytes),
-            Sent::Variable(variable) => variable.read().is_ok_and(|tensor| tensor.byte_size() > bytes),
-        }
-    }
 }
 
 impl State {
-    fn take_value(&mut self, key: &str) -> Option<Result<Transfer>> {
+    /// What was sent under a key. It is read only after the lock is gone: a variable may be busy with a long update.
+    fn take_sent(&mut self, key: &str) -> Option<Result<Sent>> {
         if let Some(reason) = &self.aborted {
             return Some(Err(reason.clone()));
         }
@@ -70,7 +64,7 @@ impl State {
             self.table.remove(key);
         }
         let empty = || Status::internal("a rendezvous key has an empty list of values");
-        Some(value.ok_or_else(empty).and_then(Sent::into_transfer))
+        Some(value.ok_or_else(empty))
     }
 }
 
@@ -104,10 +98,10 @@ impl LocalRendezvous {
             received(Err(status));
             return None;
         }
-        let answer = {
+        let sent = {
             let mut state = self.state.lock();
-            match state.take_value(&key) {
-                Some(answer) => answer,
+            match state.take_sent(&key) {
+                Some(sent) => sent,
                 None => {
                     let id = ReceiverId(state.next_receiver);
                     state.next_receiver += 1;
@@ -120,7 +114,7 @@ impl LocalRendezvous {
                 }
             }
         };
-        received(answer);
+        received(sent.and_then(Sent::into_transfer));
         None
     }
 
@@ -139,18 +133,25 @@ impl LocalRendezvous {
 
     /// The value under a key, if it is there; an error after an abort.
     pub fn take(&self, key: &str) -> Option<Result<Transfer>> {
-        self.state.lock().take_value(key)
+        let sent = self.state.lock().take_sent(key);
+        sent.map(|sent| sent.and_then(Sent::into_transfer))
     }
 
     /// The value under a key, if it is there and takes no more than `max_bytes`; an error after an abort.
     pub fn take_small(&self, key: &str, max_bytes: usize) -> Option<Result<Transfer>> {
-        let mut state = self.state.lock();
-        if let Some(Waiting::Values(values)) = state.table.get(key)
-            && values.front().is_some_and(|sent| sent.is_bigger_than(max_bytes))
-        {
+        let is_big = |tensor: &Tensor| tensor.byte_size() > max_bytes;
+        let variable = match self.state.lock().table.get(key) {
+            Some(Waiting::Values(values)) => match values.front() {
+                Some(Sent::Value(Some(tensor))) if is_big(tensor) => return None,
+                Some(Sent::Variable(variable)) => Some(variable.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        if variable.is_some_and(|variable| variable.read().is_ok_and(|tensor| is_big(&tensor))) {
             return None;
         }
-        state.take_value(key)
+        self.take(key)
     }
 
     /// Whether nothing waits here, neither values nor receivers.
@@ -233,7 +234,7 @@ fn check_key(key: &str) -> Result<()> {
 mod tests {
     use super::*;
     use std::sync::mpsc;
-    use tensorfleet_core::{Code, Tensor};
+    use tensorfleet_core::Code;
 
     fn key(name: &str) -> String {
         format!("/job:a;00ff;/job:b;{name};0:0")

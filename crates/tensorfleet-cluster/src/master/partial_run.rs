@@ -36,7 +36,6 @@ impl Progress {
 struct TakenProgress<'a> {
     session: &'a MasterSession,
     handle: &'a str,
-    plan: &'a PlannedStep,
     progress: Option<Progress>,
 }
 
@@ -44,7 +43,6 @@ impl Drop for TakenProgress<'_> {
     fn drop(&mut self) {
         if self.progress.take().is_some() {
             self.session.partial_runs.lock().remove(self.handle);
-            self.session.deregister(&self.plan.partitions);
         }
     }
 }
@@ -84,7 +82,7 @@ impl MasterSession {
         let mut slot = run.progress.lock().await;
         let step = run.note(slot.as_mut().ok_or_else(unknown)?, feeds, fetches)?;
         // An error, or a client that goes away in the middle, ends the run.
-        let mut taken = TakenProgress { session: self, handle, plan: &run.plan, progress: slot.take() };
+        let mut taken = TakenProgress { session: self, handle, progress: slot.take() };
         let is_last = taken.progress.as_ref().is_some_and(Progress::is_complete);
         let part = if is_last { Part::Last } else { Part::Some };
         let timeout = options.timeout.or(self.config.operation_timeout);

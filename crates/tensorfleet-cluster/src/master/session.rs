@@ -5,6 +5,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
@@ -52,6 +53,7 @@ pub(super) struct MasterSession {
     /// members: a session that fails half way has the one and not the other.
     joined: Mutex<Vec<TaskId>>,
     pub(super) running: RunningSteps,
+    is_over: Arc<AtomicBool>,
     pub(super) partial_runs: Mutex<FxHashMap<String, Arc<PartialRun>>>,
     pub(super) callables: Mutex<FxHashMap<i64, Callable>>,
     created: Instant,
@@ -91,7 +93,7 @@ pub(super) struct Callable {
     pub(super) options: StepOptions,
 }
 
-/// A partition that its task has accepted.
+/// A partition that its task has accepted. The task forgets it when nobody needs the plan any more.
 pub(super) struct RegisteredPartition {
     pub(super) task: TaskId,
     pub(super) graph: String,
@@ -99,6 +101,36 @@ pub(super) struct RegisteredPartition {
     pub(super) feeds: Vec<(usize, String)>,
     /// Fetches it makes: number and rendezvous key.
     pub(super) fetches: Vec<(usize, String)>,
+    session: String,
+    peers: Arc<Peers>,
+    /// Whether the session is over: then its tasks forget everything anyway.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for RegisteredPartition {
+    /// Does not wait for the task: one that is gone has forgotten already.
+    fn drop(&mut self) {
+        if self.is_over.load(Ordering::Acquire) {
+            return;
+        }
+        let (task, graph, session) =
+            (self.task.clone(), std::mem::take(&mut self.graph), std::mem::take(&mut self.session));
+        match self.peers.peer(&task) {
+            Ok(Peer::Local(worker)) => {
+                let session = SessionRef { handle: &session, is_created: true, connection: None };
+                // Fails only for a session that is over.
+                let _ = worker.deregister_graph(&session, &graph);
+            }
+            Ok(Peer::Remote(worker)) => {
+                io::handle().spawn(async move {
+                    if let Err(status) = worker.deregister_graph(&session, &graph).await {
+                        tracing::debug!("forgetting a graph on {task}: {status}");
+                    }
+                });
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 /// What a plan is for.
@@ -138,6 +170,7 @@ impl MasterSession {
             next_name: tokio::sync::Mutex::default(),
             joined: Mutex::default(),
             running: RunningSteps::new(),
+            is_over: Arc::default(),
             partial_runs: Mutex::default(),
             callables: Mutex::default(),
             created: Instant::now(),
@@ -278,6 +311,7 @@ impl MasterSession {
 
     /// Tells the tasks that have joined that the session is over. Comes when all know, but it need not be waited for.
     fn leave(&self) -> impl Future<Output = ()> + use<> {
+        self.is_over.store(true, Ordering::Release);
         let mut told = tokio::task::JoinSet::new();
         for task in std::mem::take(&mut *self.joined.lock()) {
             match self.peers.peer(&task) {
@@ -305,6 +339,7 @@ impl MasterSession {
     /// does not answer is not waited for long; it is told as soon as it listens.
     pub(super) async fn close(&self) {
         self.running.close().await;
+        self.is_over.store(true, Ordering::Release);
         self.plans.write().clear();
         self.callables.lock().clear();
         self.partial_runs.lock().clear();
@@ -365,14 +400,12 @@ impl MasterSession {
         }
         self.running.check_open()?;
         let plan = Arc::new(self.make_plan(signature, &mut next_name, Run::Whole).await?);
-        let evicted = {
-            let mut plans = self.plans.write();
-            let evicted =
-                if plans.len() >= MAX_PLANS { std::mem::take(&mut *plans) } else { Default::default() };
-            plans.entry(hash).or_default().push(plan.clone());
-            evicted
-        };
-        evicted.into_values().flatten().for_each(|plan| self.deregister(&plan.partitions));
+        let mut plans = self.plans.write();
+        // Callables and running steps keep theirs.
+        let evicted = if plans.len() >= MAX_PLANS { std::mem::take(&mut *plans) } else { Default::default() };
+        plans.entry(hash).or_default().push(plan.clone());
+        drop(plans);
+        drop(evicted);
         Ok(plan)
     }
 
@@ -439,7 +472,8 @@ impl MasterSession {
                 Peer::Remote(worker) => worker.register_graph(&self.handle, graph.to_graph_def()).await,
             };
             let graph = registered.map_err(|status| super::step::from_task(&task, status))?;
-            Ok::<_, Status>(RegisteredPartition { task, graph, feeds, fetches })
+            let (session, peers, is_over) = (self.handle.clone(), self.peers.clone(), self.is_over.clone());
+            Ok::<_, Status>(RegisteredPartition { task, graph, feeds, fetches, session, peers, is_over })
         });
         let (mut partitions, mut failure) = (Vec::new(), None);
         for registered in join_all(registrations).await {
@@ -449,33 +483,9 @@ impl MasterSession {
             }
         }
         if let Some(status) = failure {
-            self.deregister(&partitions);
             return Err(status);
         }
         Ok(PlannedStep { signature, feed_dtypes, partitions, fetch_needs })
-    }
-
-    /// Lets the tasks forget registered partitions. Does not wait for them: a task that is gone has forgotten already.
-    pub(super) fn deregister(&self, partitions: &[RegisteredPartition]) {
-        for partition in partitions {
-            let (task, graph, session) =
-                (partition.task.clone(), partition.graph.clone(), self.handle.clone());
-            match self.peers.peer(&task) {
-                Ok(Peer::Local(worker)) => {
-                    let session = SessionRef { handle: &session, is_created: true, connection: None };
-                    // Fails only for a session that is over.
-                    let _ = worker.deregister_graph(&session, &graph);
-                }
-                Ok(Peer::Remote(worker)) => {
-                    io::handle().spawn(async move {
-                        if let Err(status) = worker.deregister_graph(&session, &graph).await {
-                            tracing::debug!("forgetting a graph on {task}: {status}");
-                        }
-                    });
-                }
-                Err(_) => {}
-            }
-        }
     }
 
     /// Notes that the session is in use, and by whom.

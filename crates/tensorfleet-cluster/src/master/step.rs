@@ -18,6 +18,9 @@ use crate::worker::{Part, RunGraph, RunGraphOutput};
 /// After an error that is only a consequence, how long the cause may take to arrive.
 const CAUSE_GRACE: Duration = Duration::from_secs(1);
 
+/// A task that is too busy to hear that a step is over is told again.
+const CLEANUP_ATTEMPTS: usize = 3;
+
 /// How one step is to be run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StepOptions {
@@ -49,8 +52,15 @@ impl Drop for Cleanup {
                 Ok(Peer::Remote(worker)) => {
                     let (step_id, task) = (self.step_id, partition.task.clone());
                     io::handle().spawn(async move {
-                        if let Err(status) = worker.cleanup_step(step_id).await {
-                            tracing::debug!("cleaning up step {step_id} on {task}: {status}");
+                        for _ in 0..CLEANUP_ATTEMPTS {
+                            match worker.cleanup_step(step_id).await {
+                                Ok(()) => return,
+                                // A task that is gone has forgotten the step.
+                                Err(status) if status.code() == Code::Unavailable => return,
+                                Err(status) => {
+                                    tracing::debug!("cleaning up step {step_id} on {task}: {status}")
+                                }
+                            }
                         }
                     });
                 }

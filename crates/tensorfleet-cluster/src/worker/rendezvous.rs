@@ -168,6 +168,8 @@ enum Answer {
     One(u64, Result<Transfer>),
     /// To a request for several: what came, and the requests that it left open.
     Several(Vec<(u64, Transfer)>, Vec<Request>),
+    /// To a request for several that failed. They are not asked for again: the other side may have given them away.
+    Failed(Vec<Request>, Status),
 }
 
 /// Asks other tasks for tensors as the step's nodes want them. Never comes to an end: it is dropped with the step.
@@ -195,6 +197,11 @@ pub(super) async fn drive(
             }
             Some(answer) = asked.next(), if !asked.is_empty() => match answer {
                 Answer::One(number, result) => lend_thread(|| awaited.complete(number, result)),
+                Answer::Failed(requests, status) => lend_thread(|| {
+                    for request in requests {
+                        awaited.complete(request.number, Err(as_seen_from_here(status.clone(), &request.key)));
+                    }
+                }),
                 Answer::Several(came, open) => {
                     for request in open {
                         habits.note_alone(&request.key);
@@ -238,8 +245,10 @@ async fn ask(step_id: i64, mut batch: Vec<Request>) -> Answer {
         && let Peer::Remote(worker) = batch[0].peer.clone()
     {
         let keys: Vec<&str> = batch.iter().map(|request| &*request.key).collect();
-        // If it fails, each request finds out by itself why.
-        let came = worker.recv_ready_tensors(step_id, &keys).await.unwrap_or_default();
+        let came = match worker.recv_ready_tensors(step_id, &keys).await {
+            Ok(came) => came,
+            Err(status) => return Answer::Failed(batch, status),
+        };
         let mut values: FxHashMap<String, Transfer> = came.into_iter().collect();
         let (mut answered, mut open) = (Vec::with_capacity(values.len()), Vec::new());
         for request in batch {

@@ -102,7 +102,7 @@ async fn run_whole(
     let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
     put(&entry.rendezvous, request.sends)?;
     started.step.run(Caller::HasOtherDuties);
-    entry.has_begun();
+    entry.mark_settled();
     let result = tokio::select! {
         biased;
         result = outcome => result,
@@ -116,9 +116,7 @@ async fn run_whole(
     let mut received = Vec::with_capacity(request.receives.len());
     for key in request.receives {
         // All nodes have run: what is not there now never comes.
-        let value = entry.rendezvous.take(&key).unwrap_or_else(|| {
-            Err(Status::invalid_argument(format!("nothing in the graph sends a tensor under the key {key}")))
-        })?;
+        let value = entry.rendezvous.take(&key).unwrap_or_else(|| Err(nobody_sends(&key)))?;
         received.push(live(key, value)?);
     }
     Ok(RunGraphOutput {
@@ -149,7 +147,7 @@ async fn run_part(
         entry.begin(running(session, &started, &request, Some(outcome)))?;
         put(&entry.rendezvous, request.sends)?;
         started.step.run(Caller::HasOtherDuties);
-        entry.has_begun();
+        entry.mark_settled();
         let (id, awaited, requests) = (entry.id, started.awaited, started.requests);
         let habits = graph.habits.clone();
         // The parts of a run come and go; what the step waits for is asked for until it ends.
@@ -162,7 +160,7 @@ async fn run_part(
     } else {
         put(&entry.rendezvous, request.sends)?;
     }
-    let running = entry.running();
+    let outcome = entry.running().and_then(|running| running.outcome);
     let mut received = Vec::with_capacity(request.receives.len());
     for key in request.receives {
         let (sender, receiver) = oneshot::channel();
@@ -170,15 +168,33 @@ async fn run_part(
             let _ = sender.send(result);
         });
         entry.rendezvous.receive_withdrawably(key.clone(), answer);
-        let value =
-            receiver.await.unwrap_or_else(|_| Err(Status::aborted("the step was given up").derived()))?;
+        let given_up = || Err(Status::aborted("the step was given up").derived());
+        let value = tokio::select! {
+            biased;
+            value = receiver => value.unwrap_or_else(|_| given_up())?,
+            // All nodes have run: what is not there now never comes.
+            () = ended(outcome.clone()) => return Err(nobody_sends(&key)),
+        };
         received.push(live(key, value)?);
     }
-    if let (Part::Last, Some(mut outcome)) = (request.part, running.and_then(|running| running.outcome)) {
+    if let (Part::Last, Some(mut outcome)) = (request.part, outcome) {
         let ended = outcome.wait_for(Option::is_some).await;
         ended.map_err(|_| without_result())?.clone().unwrap_or(Ok(()))?;
     }
     Ok(RunGraphOutput { received, ..RunGraphOutput::default() })
+}
+
+/// Comes when a partial run has ended; at once, if that was before.
+async fn ended(outcome: Option<watch::Receiver<Option<Result<()>>>>) {
+    if let Some(mut outcome) = outcome {
+        // The sender goes only after the result.
+        drop(outcome.wait_for(Option::is_some).await);
+    }
+}
+
+#[cold]
+fn nobody_sends(key: &str) -> Status {
+    Status::invalid_argument(format!("nothing in the graph sends a tensor under the key {key}"))
 }
 
 fn prepare(

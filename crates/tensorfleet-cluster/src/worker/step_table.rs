@@ -29,6 +29,9 @@ const FORGET_AFTER: Duration = Duration::from_secs(60);
 /// the error.
 const FORGET_LOST_AFTER: Duration = Duration::from_secs(5);
 
+/// A step that went well and whose master is there is kept this long for peers that have not come for its tensors.
+const FORGET_FINISHED_AFTER: Duration = Duration::from_secs(3600);
+
 /// How many cleanups that came too early each lock remembers. A run that is late is late by milliseconds.
 const EARLY_CLEANUPS: usize = 64;
 
@@ -51,7 +54,7 @@ pub(super) struct StepEntry {
     created: Instant,
     state: Mutex<StepState>,
     /// Whether this task's part has run as far as it gets without waiting for anything.
-    has_begun: watch::Sender<bool>,
+    is_settled: watch::Sender<bool>,
 }
 
 /// How far this task's part of the step is.
@@ -112,7 +115,7 @@ impl StepTable {
                 rendezvous: Arc::new(LocalRendezvous::new()),
                 created: Instant::now(),
                 state: Mutex::default(),
-                has_begun: watch::Sender::new(false),
+                is_settled: watch::Sender::new(false),
             })
         };
         Ok(shard.steps.entry(id).or_insert_with(new).clone())
@@ -136,7 +139,7 @@ impl StepTable {
                 running.cancellation.cancel(over(id));
             }
             entry.rendezvous.abort(over(id));
-            entry.has_begun();
+            entry.mark_settled();
         }
     }
 
@@ -168,7 +171,7 @@ impl StepTable {
         let visit = Visit { table: self, entry: Some(self.entry(id)?), waiting: None };
         let Some(entry) = &visit.entry else { return Err(over(id)) };
         // The entry's sender lives as long as this reference.
-        let _ = entry.has_begun.subscribe().wait_for(|has_begun| *has_begun).await;
+        let _ = entry.is_settled.subscribe().wait_for(|is_settled| *is_settled).await;
         let ready = keys.iter().enumerate().filter_map(|(index, key)| {
             entry.rendezvous.take_small(key, max_bytes).map(|value| value.map(|value| (index, value)))
         });
@@ -192,10 +195,19 @@ impl StepTable {
         let is_forgotten = |entry: &Arc<StepEntry>| match &*entry.state.lock() {
             StepState::Ended { at, connection, has_failed } => {
                 let is_lost = connection.as_ref().is_some_and(|connection| !connection.is_open());
-                let patience = if is_lost && *has_failed { FORGET_LOST_AFTER } else { FORGET_AFTER };
-                (is_lost || *has_failed) && at.elapsed() > patience
+                let patience = match (is_lost, *has_failed) {
+                    (true, true) => FORGET_LOST_AFTER,
+                    (false, false) => FORGET_FINISHED_AFTER,
+                    _ => FORGET_AFTER,
+                };
+                at.elapsed() > patience
             }
-            _ => false,
+            // A partial run outlives its calls, but not its master.
+            StepState::Running(running) => {
+                let is_lost = running.connection.as_ref().is_some_and(|connection| !connection.is_open());
+                running.outcome.is_some() && is_lost
+            }
+            StepState::Awaited => false,
         };
         for shard in &self.shards {
             let forgotten: Vec<i64> = {
@@ -246,8 +258,8 @@ impl StepEntry {
     }
 
     /// Notes that this task's part has run as far as it gets without waiting.
-    pub(super) fn has_begun(&self) {
-        self.has_begun.send_replace(true);
+    pub(super) fn mark_settled(&self) {
+        self.is_settled.send_replace(true);
     }
 
     /// The part that runs, if it does.
@@ -275,7 +287,7 @@ impl StepEntry {
         if let Some(status) = failure {
             self.rendezvous.abort(status.clone());
         }
-        self.has_begun();
+        self.mark_settled();
     }
 
     fn report(&self) -> StepReport {
@@ -380,7 +392,7 @@ mod tests {
         entry.rendezvous.send(keys[0].clone(), Some(Tensor::vector(&[1i32; 100]).unwrap())).unwrap();
         entry.rendezvous.send(keys[2].clone(), Some(Tensor::scalar(1i32))).unwrap();
         assert!(asked.as_mut().now_or_never().is_none());
-        entry.has_begun();
+        entry.mark_settled();
         assert_eq!(asked.now_or_never().unwrap().unwrap(), [(2, Some(Tensor::scalar(1i32)))]);
         assert!(
             table.receive(7, keys[0].clone()).now_or_never().unwrap().is_ok(),

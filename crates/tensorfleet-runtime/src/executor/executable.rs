@@ -19,6 +19,20 @@ pub trait KernelSource {
     fn kernel(&self, node: &NodeSpec<'_>) -> Result<Arc<KernelBox>>;
 }
 
+/// Ops that read and write files. Names are small, what they name is not.
+const FILE_OPS: &[&str] = &[
+    "MatchingFiles",
+    "MergeV2Checkpoints",
+    "ReadFile",
+    "Restore",
+    "RestoreSlice",
+    "RestoreV2",
+    "Save",
+    "SaveSlices",
+    "SaveV2",
+    "WriteFile",
+];
+
 /// A compiled graph.
 pub struct Executable {
     pub(super) nodes: Vec<ExecNode>,
@@ -36,6 +50,8 @@ pub(super) struct ExecNode {
     pub(super) body: Body,
     pub(super) flow: Flow,
     pub(super) cost: Cost,
+    /// Whether it may take long however small its inputs are.
+    pub(super) waits_for_disk: bool,
     /// The node's input slots in its frame.
     pub(super) first_slot: u32,
     pub(super) num_inputs: u32,
@@ -186,6 +202,7 @@ impl Executable {
             body,
             flow: op.flow,
             cost: op.cost,
+            waits_for_disk: FILE_OPS.contains(&op.name),
             first_slot,
             num_inputs: node.inputs.len() as u32,
             num_outputs: spec.outputs.len() as u32,

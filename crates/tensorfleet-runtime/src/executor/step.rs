@@ -189,12 +189,17 @@ impl Step {
         // A node that ends another's wait (an enqueue, a send) must not run that one below itself.
         let was_lent = IS_LENT.replace(false);
         let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
-        Worker { step: self, budget, stack, expensive: 0, new, inputs, outputs }.run();
+        let mut worker = Worker { step: self, budget, stack: new, expensive: 0, new: stack, inputs, outputs };
+        worker.hand_out();
+        worker.run();
         IS_LENT.set(was_lent);
     }
 
     fn is_expensive(&self, ready: &Ready) -> bool {
         let item = &self.executable.nodes[ready.node as usize];
+        if item.waits_for_disk {
+            return true;
+        }
         let limit = match item.cost {
             Cost::Trivial => return false,
             Cost::Linear => EXPENSIVE_LINEAR_BYTES,
@@ -208,6 +213,7 @@ impl Step {
             // SAFETY: the node is ready and not running: all its producers are done, and only this thread has it.
             match unsafe { slots.peek(slot) } {
                 Some(Value::Tensor(tensor)) if tensor.dtype().is_plain() => tensor.byte_size(),
+                Some(Value::Ref(variable)) => variable.read().map_or(0, |tensor| tensor.byte_size()),
                 _ => 0,
             }
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{DType, Endpoint, Graph, GraphLimits, Node, NodeId, Result, Shape, Status, Tensor};
+use tensorfleet_ops::op::Flow;
 use tensorfleet_proto::tensorflow::GraphDef;
 
 use super::device::{Device, DeviceIndex};
@@ -142,7 +143,11 @@ impl<'a> Cut<'a> {
             }
             let draft = self.draft(device);
             let nodes = &mut self.drafts[draft].nodes;
-            // A variable on another task is read as late as its consumer would read it.
+            // A variable on another task is read as late as its consumer would read it. A merge does not wait for its other
+            // inputs.
+            if step.get(consumer).op.flow == Flow::Merge {
+                reads.clear();
+            }
             for read in reads {
                 let waits = &mut nodes[read.index()].control_inputs;
                 waits.extend(others.iter().copied());
