@@ -236,3 +236,22 @@ fn a_partial_run_gives_results_as_their_feeds_come() {
     assert_eq!(over.code(), Code::InvalidArgument, "{over}");
     assert_eq!(Session::new(&g).partial_run(&[&x], &first).err().unwrap().code(), Code::Unimplemented);
 }
+
+#[test]
+fn a_prepared_run_outlives_the_plans_that_a_server_forgets() {
+    let server = Server::local().unwrap();
+    let g = Graph::new();
+    let x = g.placeholder(DType::Int32, ());
+    let double = &x * 2;
+    // More signatures than a session keeps plans.
+    let others: Vec<Output> = (0..1100).map(|index| g.constant(index)).collect();
+    let session = Session::connect(&server.target(), &g).unwrap();
+    let prepared = session.prepare(&[&x], double).unwrap();
+    for input in 0..3 {
+        assert_eq!(prepared.run([input]).unwrap().to_scalar::<i32>().unwrap(), 2 * input);
+    }
+    for (index, other) in others.iter().enumerate() {
+        assert_eq!(session.run(other).unwrap().to_scalar::<i32>().unwrap(), index as i32);
+    }
+    assert_eq!(prepared.run([21]).unwrap().to_scalar::<i32>().unwrap(), 42);
+}
