@@ -505,6 +505,31 @@ def read_that_waits_for_an_update_sees_it(cluster, case):
 
 
 @check
+def session_may_bring_a_cluster_of_its_own(cluster):
+    """The servers take the names the session gives them, and its variables are its own."""
+    config = tf.ConfigProto()
+    for job, host in (("chief", cluster.worker_hosts[0]), ("store", cluster.ps_hosts[0])):
+        added = config.cluster_def.job.add()
+        added.name = job
+        added.tasks[0] = host
+    with tf.Graph().as_default():
+        with tf.device("/job:store/task:0"):
+            variable = tf.Variable([1.0, 2.0], name="known_to_the_store")
+        with tf.device("/job:chief/task:0"):
+            doubled = variable * 2.0
+        with tf.Session(cluster.worker_target(), config=config) as session:
+            names = sorted(device.name for device in session.list_devices() if device.device_type == "CPU")
+            expected = ["/job:%s/replica:0/task:0/device:CPU:0" % job for job in ("chief", "store")]
+            expect(names == expected, "devices: %s", names)
+            session.run(variable.initializer)
+            expect(list(session.run(doubled)) == [2.0, 4.0], "the value")
+    with tf.Graph().as_default(), tf.device(PS):
+        same = tf.Variable([0.0, 0.0], name="known_to_the_store")
+        with tf.Session(cluster.worker_target()) as session:
+            expect_error(errors.FailedPreconditionError, session.run, same)
+
+
+@check
 def py_func_stays_an_error_of_the_caller(cluster):
     """A Python function lives in the client; a server that is another process says so."""
     with tf.Graph().as_default(), tf.Session(cluster.worker_target()) as session:

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tensorfleet_cluster::{ConnectOptions, RemoteSession};
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{Code, DType, Result, Status, Tensor};
 use tensorfleet_proto::Message;
@@ -660,4 +661,29 @@ fn a_task_outside_the_cluster_does_not_start() {
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(text.contains(words), "{text}");
     }
+}
+
+#[test]
+fn a_partial_run_reports_the_failure_of_a_target_and_counts_a_fetch_once() {
+    let cluster = Cluster::start_ours(1, 1, &[]).unwrap();
+    let graph = GraphBuilder::new()
+        .placeholder("p", DType::Float)
+        .node("bad", "CheckNumerics", &["p"], &[("T", DType::Float.into()), ("message", "poisoned".into())])
+        .on("/job:ps/task:0")
+        .build();
+    let target = cluster.target(Job::Worker, 0).unwrap();
+    let session = RemoteSession::create(&target, graph, ConnectOptions::default()).unwrap();
+    let nan = Tensor::scalar(f32::NAN);
+    let run = session.begin_partial_run(&["p:0"], &[], &["bad"]).unwrap();
+    let status = run.run(&[("p:0", &nan)], &[]).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(status.text().contains("poisoned"), "{status}");
+    let one = Tensor::scalar(1.0f32);
+    let run = session.begin_partial_run(&["p:0"], &["bad:0", "bad"], &[]).unwrap();
+    assert_eq!(run.run(&[("p:0", &one)], &["bad:0"]).unwrap(), [Tensor::scalar(1.0f32)]);
+    eventually("the run is over on all tasks", SOON, || {
+        let statuses = cluster.statuses()?;
+        let left = statuses.iter().map(|status| status.steps.len()).sum::<usize>();
+        if left == 0 { Ok(()) } else { Err(format!("{left} steps are left")) }
+    });
 }

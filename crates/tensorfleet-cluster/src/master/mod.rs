@@ -335,10 +335,10 @@ impl Master {
                 .collect();
             handles.iter().filter_map(|handle| sessions.remove(handle)).collect()
         };
-        for session in forsaken {
+        for session in &forsaken {
             tracing::info!(session = session.handle, "closing a session whose client is gone");
-            session.close().await;
         }
+        futures_util::future::join_all(forsaken.iter().map(|session| session.close())).await;
     }
 
     /// Closes all sessions.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use tensorfleet_core::{NodeId, Result, Status, Tensor, bail, ensure, parse_endpoint};
 use tensorfleet_runtime::checked_graph::CheckedGraph;
 use tensorfleet_runtime::plan::Signature;
@@ -51,9 +52,16 @@ impl MasterSession {
     /// Prepares a partial run and gives its handle.
     pub(super) async fn set_up_partial_run(
         self: &Arc<Self>,
-        signature: Signature,
+        mut signature: Signature,
         handle: String,
     ) -> Result<String> {
+        // A tensor named twice is fetched once; counted twice, the run would never be complete.
+        let mut seen = FxHashSet::default();
+        signature.fetches.retain(|name| match parse_endpoint(name) {
+            Ok((node, slot)) => seen.insert((node.to_string(), slot)),
+            // Planning will say what is wrong with it.
+            Err(_) => true,
+        });
         let plan = Arc::new(self.plan_partial(signature).await?);
         let step_id = random::step_id();
         let progress = Progress {

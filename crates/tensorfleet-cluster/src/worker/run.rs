@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::rendezvous::{self, Awaited, StepRendezvous, TransferRecord};
 use super::session::{RegisteredGraph, WorkerSession};
-use super::step_table::{RunningStep, StepEntry};
+use super::step_table::{Outcome, RunningStep, StepEntry};
 use super::{SessionRef, Worker};
 use crate::io;
 
@@ -160,7 +160,7 @@ async fn run_part(
     } else {
         put(&entry.rendezvous, request.sends)?;
     }
-    let outcome = entry.running().and_then(|running| running.outcome);
+    let outcome = entry.outcome();
     let mut received = Vec::with_capacity(request.receives.len());
     for key in request.receives {
         let (sender, receiver) = oneshot::channel();
@@ -184,8 +184,8 @@ async fn run_part(
     Ok(RunGraphOutput { received, ..RunGraphOutput::default() })
 }
 
-/// Comes when a partial run has ended; at once, if that was before.
-async fn ended(outcome: Option<watch::Receiver<Option<Result<()>>>>) {
+/// Comes when a partial run has ended.
+async fn ended(outcome: Option<Outcome>) {
     if let Some(mut outcome) = outcome {
         // The sender goes only after the result.
         drop(outcome.wait_for(Option::is_some).await);
@@ -238,7 +238,7 @@ fn running(
     session: &WorkerSession,
     started: &Started,
     request: &RunGraph,
-    outcome: Option<watch::Receiver<Option<Result<()>>>>,
+    outcome: Option<Outcome>,
 ) -> RunningStep {
     RunningStep {
         session: session.handle.clone(),

@@ -68,8 +68,12 @@ enum StepState {
         at: Instant,
         connection: Option<Connection>,
         has_failed: bool,
+        outcome: Option<Outcome>,
     },
 }
+
+/// How a partial run has ended, once it has.
+pub(super) type Outcome = watch::Receiver<Option<Result<()>>>;
 
 /// What is known about a part that runs.
 #[derive(Clone)]
@@ -82,7 +86,7 @@ pub(super) struct RunningStep {
     /// Tensors it has asked other tasks for.
     pub(super) awaited: Arc<super::rendezvous::Awaited>,
     /// For a partial run: how the whole will have ended.
-    pub(super) outcome: Option<watch::Receiver<Option<Result<()>>>>,
+    pub(super) outcome: Option<Outcome>,
 }
 
 /// A step as `status` shows it.
@@ -193,7 +197,7 @@ impl StepTable {
     /// Forgets steps that have ended and whose master is gone.
     pub(super) fn sweep(&self) {
         let is_forgotten = |entry: &Arc<StepEntry>| match &*entry.state.lock() {
-            StepState::Ended { at, connection, has_failed } => {
+            StepState::Ended { at, connection, has_failed, .. } => {
                 let is_lost = connection.as_ref().is_some_and(|connection| !connection.is_open());
                 let patience = match (is_lost, *has_failed) {
                     (true, true) => FORGET_LOST_AFTER,
@@ -270,6 +274,15 @@ impl StepEntry {
         }
     }
 
+    /// How this task's part of a partial run ends, also if it has ended.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        match &*self.state.lock() {
+            StepState::Running(running) => running.outcome.clone(),
+            StepState::Ended { outcome, .. } => outcome.clone(),
+            StepState::Awaited => None,
+        }
+    }
+
     /// Whether this task's part has not begun.
     pub(super) fn is_new(&self) -> bool {
         matches!(*self.state.lock(), StepState::Awaited)
@@ -278,11 +291,11 @@ impl StepEntry {
     /// Notes that this task's part is over. After a failure, peers that wait for its tensors get the error.
     pub(super) fn end(&self, failure: Option<&Status>) {
         let mut state = self.state.lock();
-        let connection = match &mut *state {
-            StepState::Running(running) => running.connection.take(),
-            _ => None,
+        let (connection, outcome) = match &mut *state {
+            StepState::Running(running) => (running.connection.take(), running.outcome.take()),
+            _ => (None, None),
         };
-        *state = StepState::Ended { at: Instant::now(), connection, has_failed: failure.is_some() };
+        *state = StepState::Ended { at: Instant::now(), connection, has_failed: failure.is_some(), outcome };
         drop(state);
         if let Some(status) = failure {
             self.rendezvous.abort(status.clone());
