@@ -16,6 +16,7 @@ pub mod client;
 pub mod cluster;
 pub mod direct;
 pub mod fleet;
+pub mod gradient_check;
 pub mod graph_builder;
 pub mod mutation;
 pub mod packed;

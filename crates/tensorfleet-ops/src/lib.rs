@@ -13,6 +13,7 @@ pub mod builder;
 pub mod cancellation;
 pub mod catalogue;
 pub mod dispatch;
+pub mod gradients;
 pub mod kernel;
 pub mod node_spec;
 pub mod op;

@@ -13,9 +13,9 @@
 //! [`crate::signature`]); the shape rule and the kernel are functions that stand beside the table. Tables are
 //! constants, so that a process pays only for the ops it uses.
 
-use tensorfleet_core::{Endpoint, NodeId, PartialShape, Result};
+use tensorfleet_core::{PartialShape, Result};
 
-use crate::builder::GraphBuilder;
+use crate::gradients::{Differential, Grad};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::shape_context::ShapeContext;
@@ -28,32 +28,7 @@ pub type KernelFn = fn(&NodeSpec<'_>) -> Result<KernelBox>;
 
 /// Adds the nodes that compute the gradients with respect to a node's inputs, one for each data input; `None`
 /// where nothing flows back.
-pub type GradientFn = fn(&mut GraphBuilder, &GradientArgs<'_>) -> Result<Vec<Option<Grad>>>;
-
-/// What a [`GradientFn`] works with.
-#[derive(Clone, Copy, Debug)]
-pub struct GradientArgs<'a> {
-    /// The node to differentiate. Its inputs, outputs and attributes are found through the builder.
-    pub node: NodeId,
-    /// The gradient that arrives at each output; `None` where nothing depends on that output.
-    pub gradients: &'a [Option<Grad>],
-}
-
-/// A gradient in the graph: a whole tensor, or some rows of one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Grad {
-    /// A tensor of the shape of what it is the gradient of.
-    Dense(Endpoint),
-    /// Rows of a tensor that is zero elsewhere, as gathers give them; TensorFlow's `IndexedSlices`.
-    Slices {
-        /// The rows.
-        values: Endpoint,
-        /// Which rows of the whole they are; one row may come several times, then they add up.
-        indices: Endpoint,
-        /// The shape of the whole.
-        dense_shape: Endpoint,
-    },
-}
+pub type GradientFn = fn(&mut Differential<'_>) -> Result<Vec<Option<Grad>>>;
 
 /// How an op is differentiated.
 #[derive(Clone, Copy, Debug, Default)]

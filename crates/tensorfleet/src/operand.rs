@@ -105,6 +105,18 @@ impl OperandList for &[Output] {
     }
 }
 
+impl OperandList for &[Variable] {
+    fn into_args(self) -> Vec<Arg> {
+        self.iter().map(Operand::into_arg).collect()
+    }
+}
+
+impl OperandList for &Vec<Variable> {
+    fn into_args(self) -> Vec<Arg> {
+        self.as_slice().into_args()
+    }
+}
+
 impl OperandList for &Vec<Output> {
     fn into_args(self) -> Vec<Arg> {
         self.as_slice().into_args()

@@ -1,0 +1,14 @@
+//! [`gradients`]: adds the nodes that differentiate one part of a graph by another.
+//!
+//! Reverse accumulation, as TensorFlow does it: starting at the `ys`, each node between them and the `xs` is visited once
+//! all gradients that arrive at its outputs are known; they are summed ([`aggregate`]), and the op's own gradient function
+//! ([`crate::op::GradientFn`], beside its kernel) turns them into gradients of its inputs. Nodes are named
+//! `gradients/NODE_grad/…`.
+
+mod aggregate;
+mod differential;
+mod engine;
+
+pub use aggregate::{Grad, densify};
+pub use differential::Differential;
+pub use engine::{GradientOptions, gradients};

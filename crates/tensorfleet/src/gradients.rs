@@ -1,0 +1,142 @@
+//! Gradients: [`Graph::gradients`] and what it gives.
+
+use tensorfleet_core::{Endpoint, Result};
+use tensorfleet_ops::gradients::{self as engine, Grad, GradientOptions};
+
+use crate::graph::Graph;
+use crate::operand::{Arg, OperandList};
+use crate::output::Output;
+
+/// A gradient: a whole tensor, or, from gathers, some rows of one.
+#[derive(Clone, Debug)]
+pub enum Gradient {
+    /// A tensor of the shape of what it is the gradient of.
+    Dense(Output),
+    /// Rows of a tensor that is zero elsewhere.
+    Slices(IndexedSlices),
+}
+
+/// Rows of a tensor that is zero elsewhere. A row may come several times; then its values add up.
+#[derive(Clone, Debug)]
+pub struct IndexedSlices {
+    /// The rows.
+    pub values: Output,
+    /// Which rows of the whole they are.
+    pub indices: Output,
+    /// The shape of the whole, an integer vector.
+    pub dense_shape: Output,
+}
+
+/// Gradients about to be built, of which more is to be said; see [`Graph::new_gradients`].
+#[must_use = "nothing is added to the graph before `build`"]
+pub struct GradientsBuilder {
+    graph: Graph,
+    grad_ys: Vec<Arg>,
+    stop_gradients: Vec<Arg>,
+    colocate_with_ops: bool,
+}
+
+impl Graph {
+    /// The gradient of the sum of `ys` with respect to each of `xs`: outputs or variables. `None` where no `y` depends on
+    /// the `x`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.constant([1.0f32, 2.0, 3.0]);
+    /// let slope = g.gradients([x.square()?], [&x])?.remove(0).unwrap();
+    /// assert_eq!(Session::new(&g).run(slope.dense()?)?.as_slice::<f32>()?, [2.0, 4.0, 6.0]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn gradients(&self, ys: impl OperandList, xs: impl OperandList) -> Result<Vec<Option<Gradient>>> {
+        self.new_gradients().build(ys, xs)
+    }
+
+    /// Gradients of which more is to be said.
+    pub fn new_gradients(&self) -> GradientsBuilder {
+        GradientsBuilder {
+            graph: self.clone(),
+            grad_ys: Vec::new(),
+            stop_gradients: Vec::new(),
+            colocate_with_ops: false,
+        }
+    }
+}
+
+impl GradientsBuilder {
+    /// What the gradient with respect to each `y` itself is; ones if nothing is said.
+    pub fn grad_ys(mut self, grad_ys: impl OperandList) -> GradientsBuilder {
+        self.grad_ys = grad_ys.into_args();
+        self
+    }
+
+    /// Treats these values as constant.
+    pub fn stop_gradients(mut self, values: impl OperandList) -> GradientsBuilder {
+        self.stop_gradients = values.into_args();
+        self
+    }
+
+    /// Places the nodes of each gradient where the node is that they differentiate.
+    pub fn colocate_with_ops(mut self, colocate: bool) -> GradientsBuilder {
+        self.colocate_with_ops = colocate;
+        self
+    }
+
+    /// Builds the gradients; see [`Graph::gradients`].
+    pub fn build(self, ys: impl OperandList, xs: impl OperandList) -> Result<Vec<Option<Gradient>>> {
+        let graph = &self.graph;
+        let grad_ys = self
+            .grad_ys
+            .into_iter()
+            .map(|arg| Ok(Some(arg.into_output(graph, "grad_ys", None)?.endpoint_in(graph)?)));
+        let options = GradientOptions {
+            grad_ys: grad_ys.collect::<Result<_>>()?,
+            stop_gradients: sources(graph, self.stop_gradients)?,
+            colocate_with_ops: self.colocate_with_ops,
+        };
+        let ys = ys.into_args().into_iter().map(|y| y.into_output(graph, "y", None)?.endpoint_in(graph));
+        let ys: Vec<Endpoint> = ys.collect::<Result<_>>()?;
+        let xs = sources(graph, xs.into_args())?;
+        let grads = graph.build(|builder| engine::gradients(builder, &ys, &xs, &options))?;
+        Ok(grads.into_iter().map(|grad| grad.map(|grad| Gradient::from_graph(graph, grad))).collect())
+    }
+}
+
+/// What gradients are taken with respect to: an output, or the reference or handle of a variable, through which all
+/// its reads go.
+fn sources(graph: &Graph, args: Vec<Arg>) -> Result<Vec<Endpoint>> {
+    let source = |arg: Arg| match arg {
+        Arg::Variable(variable) => variable.handle().endpoint_in(graph),
+        other => other.into_output(graph, "x", None)?.endpoint_in(graph),
+    };
+    args.into_iter().map(source).collect()
+}
+
+impl Gradient {
+    fn from_graph(graph: &Graph, grad: Grad) -> Gradient {
+        match grad {
+            Grad::Dense(endpoint) => Gradient::Dense(graph.output_at(endpoint)),
+            Grad::Slices { values, indices, dense_shape } => Gradient::Slices(IndexedSlices {
+                values: graph.output_at(values),
+                indices: graph.output_at(indices),
+                dense_shape: graph.output_at(dense_shape),
+            }),
+        }
+    }
+
+    /// The gradient as a whole tensor.
+    pub fn dense(&self) -> Result<Output> {
+        let slices = match self {
+            Gradient::Dense(output) => return output.clone().check(),
+            Gradient::Slices(slices) => slices,
+        };
+        let graph = slices.values.graph();
+        let grad = Grad::Slices {
+            values: slices.values.endpoint()?,
+            indices: slices.indices.endpoint_in(graph)?,
+            dense_shape: slices.dense_shape.endpoint_in(graph)?,
+        };
+        let dense = graph.build(|builder| engine::densify(builder, grad))?;
+        graph.output_at(dense).check()
+    }
+}

@@ -1,0 +1,41 @@
+//! Every gradient against numeric differentiation, and every op with a gradient among the cases.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "gradients/arrays.rs"]
+mod arrays;
+#[path = "gradients/math.rs"]
+mod math;
+#[path = "gradients/neural_network.rs"]
+mod neural_network;
+
+use std::collections::BTreeSet;
+
+use tensorfleet_ops::catalogue;
+use tensorfleet_ops::op::Gradient;
+use tensorfleet_tests::gradient_check::GradientCase;
+
+/// Ops that are differentiated through in tests of their own, because they need more than a function of tensors.
+const SHOWN_ELSEWHERE: &[&str] = &[];
+
+fn cases() -> Vec<GradientCase> {
+    [math::cases(), neural_network::cases(), arrays::cases()].into_iter().flatten().collect()
+}
+
+#[test]
+fn every_gradient_agrees_with_numeric_differentiation() {
+    for case in cases() {
+        case.check();
+    }
+}
+
+#[test]
+fn every_op_with_a_gradient_has_a_case() {
+    let cases = cases();
+    let covered: BTreeSet<&str> =
+        cases.iter().map(|case| case.op).chain(SHOWN_ELSEWHERE.iter().copied()).collect();
+    let ops = catalogue::all();
+    let with_gradient = ops.iter().filter(|op| matches!(op.gradient, Gradient::By(_)));
+    let missing: Vec<&str> = with_gradient.map(|op| op.name).filter(|name| !covered.contains(name)).collect();
+    assert!(missing.is_empty(), "no numeric check of the gradients of {missing:?}");
+}
