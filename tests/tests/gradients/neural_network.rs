@@ -2,6 +2,6 @@
 
 use tensorfleet_tests::gradient_check::GradientCase;
 
-pub fn cases() -> Vec<GradientCase> {
+pub(crate) fn cases() -> Vec<GradientCase> {
     Vec::new()
 }
