@@ -22,6 +22,7 @@
 //! This crate builds graphs and asks for runs; it computes nothing itself. What ops mean stands in `tensorfleet-ops`, how
 //! they are run in `tensorfleet-runtime`.
 
+mod accumulator;
 mod array;
 mod backend;
 mod control_flow;
@@ -45,6 +46,7 @@ mod sources;
 pub mod train;
 mod variable;
 
+pub use accumulator::ConditionalAccumulator;
 pub use array::{Ellipsis, Index, Indices, NewAxis};
 pub use control_flow::{LoopBuilder, OutputGroup};
 pub use fetch::{Fetch, Request, Results};
