@@ -59,7 +59,7 @@ pub use operand::{Arg, Operand, OperandList};
 pub use operation::Operation;
 pub use output::Output;
 pub use partial_run::{PartialRun, PartialStep};
-pub use queue::Queue;
+pub use queue::{Queue, QueueBuilder};
 pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
 pub use session::{PreparedRun, Session, Step};
 pub use session_options::SessionOptions;

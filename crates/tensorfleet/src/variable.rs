@@ -56,6 +56,7 @@ pub(crate) struct Collections {
     pub(crate) global: Vec<Parts>,
     pub(crate) trainable: Vec<Parts>,
     pub(crate) local: Vec<Parts>,
+    pub(crate) queue_runners: Vec<std::sync::Arc<crate::train::QueueRunnerParts>>,
 }
 
 /// A variable about to be built.
