@@ -23,4 +23,6 @@ pub(crate) struct Collections {
     pub(crate) losses: Vec<Endpoint>,
     /// What is added to the losses to keep variables small.
     pub(crate) regularization_losses: Vec<Endpoint>,
+    /// What fills queues in the background.
+    pub(crate) queue_runners: Vec<std::sync::Arc<crate::train::QueueRunnerParts>>,
 }

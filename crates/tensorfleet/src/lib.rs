@@ -22,6 +22,7 @@
 //! This crate builds graphs and asks for runs; it computes nothing itself. What ops mean stands in `tensorfleet-ops`, how
 //! they are run in `tensorfleet-runtime`.
 
+mod accumulator;
 mod array;
 mod backend;
 mod collections;
@@ -50,6 +51,7 @@ pub mod train;
 mod variable;
 mod variable_scope;
 
+pub use accumulator::ConditionalAccumulator;
 pub use array::{Ellipsis, Index, Indices, NewAxis};
 pub use control_flow::{LoopBuilder, OutputGroup};
 pub use fetch::{Fetch, Request, Results};
@@ -63,7 +65,7 @@ pub use operand::{Arg, Operand, OperandList};
 pub use operation::Operation;
 pub use output::Output;
 pub use partial_run::{PartialRun, PartialStep};
-pub use queue::Queue;
+pub use queue::{Queue, QueueBuilder};
 pub use regularizers::Regularizer;
 pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
 pub use session::{PreparedRun, Session, Step};
