@@ -42,6 +42,7 @@ mod replica_device_setter;
 mod session;
 mod session_options;
 mod sources;
+pub mod summary;
 pub mod train;
 mod variable;
 
