@@ -24,12 +24,14 @@
 
 mod array;
 mod backend;
+pub mod checkpoint;
 mod control_flow;
 mod fetch;
 mod gradients;
 mod graph;
 mod literal;
 mod math;
+mod meta_graph;
 mod op_builder;
 mod operand;
 mod operation;
@@ -45,6 +47,7 @@ mod sources;
 pub mod summary;
 pub mod train;
 mod variable;
+mod variable_def;
 
 pub use array::{Ellipsis, Index, Indices, NewAxis};
 pub use control_flow::{LoopBuilder, OutputGroup};
@@ -53,6 +56,7 @@ pub use gradients::{Gradient, GradientsBuilder, IndexedSlices};
 pub use graph::Graph;
 pub use literal::{Adapts, DimLike, IntoTensor, Leaf, Literal, ShapeLike};
 pub use math::Axes;
+pub use meta_graph::{MetaGraph, import_meta_graph};
 pub use op_builder::OpBuilder;
 pub use operand::{Arg, Operand, OperandList};
 pub use operation::Operation;

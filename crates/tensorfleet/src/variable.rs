@@ -36,16 +36,16 @@ pub struct Variable {
 /// The nodes of a variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
-    kind: Kind,
-    dtype: DType,
-    handle: Endpoint,
-    initial_value: Endpoint,
-    initializer: NodeId,
-    read: Endpoint,
+    pub(crate) kind: Kind,
+    pub(crate) dtype: DType,
+    pub(crate) handle: Endpoint,
+    pub(crate) initial_value: Endpoint,
+    pub(crate) initializer: NodeId,
+    pub(crate) read: Endpoint,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Reference,
     Resource,
 }
@@ -260,6 +260,11 @@ fn anywhere<R>(builder: &mut GraphBuilder, work: impl FnOnce(&mut GraphBuilder) 
 impl Variable {
     pub(crate) fn new(graph: &Graph, parts: Result<Parts>) -> Variable {
         Variable { graph: graph.clone(), parts }
+    }
+
+    /// The nodes, unless the variable could not be built.
+    pub(crate) fn parts(&self) -> Option<Parts> {
+        self.parts.clone().ok()
     }
 
     fn output(&self, which: impl FnOnce(&Parts) -> Endpoint) -> Output {
