@@ -12,10 +12,15 @@ use tensorfleet_core::{Endpoint, Node, NodeId, Result, Status, parse_endpoint};
 use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, NewNode, Scopes};
 use tensorfleet_proto::tensorflow::GraphDef;
 
+use crate::collections::Collections;
 use crate::op_builder::OpBuilder;
 use crate::operation::Operation;
 use crate::output::Output;
-use crate::variable::{Collections, Variable};
+use crate::variable::Variable;
+use crate::variable_scope::VariableStore;
+
+/// The graph's part of a seed where only the op's part is given, as in TensorFlow.
+const DEFAULT_GRAPH_SEED: i64 = 87654321;
 
 /// A dataflow graph under construction.
 ///
@@ -51,6 +56,7 @@ struct State {
     collections: Collections,
     /// What [`Graph::add_to_collection`] gathers, by key.
     gathered: BTreeMap<String, Vec<Endpoint>>,
+    variable_store: VariableStore,
     random_seed: Option<i64>,
 }
 
@@ -260,17 +266,32 @@ impl Graph {
 
     /// The seeds of a random op that is built now; zeros mean other numbers in each session.
     pub(crate) fn seeds(&self) -> (i64, i64) {
+        self.seeds_for(None)
+    }
+
+    /// The seeds of a random op that has a seed of its own.
+    pub(crate) fn seeds_for(&self, own: Option<i64>) -> (i64, i64) {
         let state = self.0.state.lock();
-        match state.random_seed {
-            Some(0) if state.builder.graph().is_empty() => (0, i64::from(i32::MAX)),
-            Some(seed) => (seed, state.builder.graph().len() as i64),
-            None => (0, 0),
+        let pair = match (state.random_seed, own) {
+            (Some(seed), Some(own)) => (seed, own),
+            (Some(seed), None) => (seed, state.builder.graph().len() as i64),
+            (None, Some(own)) => (DEFAULT_GRAPH_SEED, own),
+            (None, None) => return (0, 0),
+        };
+        match pair {
+            (0, 0) => (0, i64::from(i32::MAX)),
+            other => other,
         }
     }
 
     /// Whether both handles are the same graph.
     pub fn is_same(&self, other: &Graph) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What tells this graph from others while a handle of it exists.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
     }
 
     /// Works on the graph itself, with the scopes of this thread: for front ends and gradients that need more than
@@ -299,8 +320,17 @@ impl Graph {
         body()
     }
 
-    pub(crate) fn collect(&self, add: impl FnOnce(&mut Collections)) {
-        add(&mut self.0.state.lock().collections);
+    /// The prefix of names of nodes built now, without a slash at its end.
+    pub(crate) fn current_name_scope(&self) -> String {
+        self.build(|builder| builder.name_scope().to_string())
+    }
+
+    pub(crate) fn variable_store<R>(&self, work: impl FnOnce(&mut VariableStore) -> R) -> R {
+        work(&mut self.0.state.lock().variable_store)
+    }
+
+    pub(crate) fn collect<R>(&self, work: impl FnOnce(&mut Collections) -> R) -> R {
+        work(&mut self.0.state.lock().collections)
     }
 
     pub(crate) fn complete_len(&self) -> usize {

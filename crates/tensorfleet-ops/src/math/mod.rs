@@ -16,6 +16,7 @@ mod complex;
 pub(crate) mod elementwise;
 pub(crate) mod number;
 pub(crate) mod reduce;
+mod reduce_gradients;
 mod reduce_ops;
 mod scan;
 mod segment;

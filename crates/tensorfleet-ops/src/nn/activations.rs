@@ -7,6 +7,7 @@ use num_traits::{Float, One, Zero};
 use tensorfleet_core::{Result, Tensor, bail};
 
 use crate::dispatch;
+use crate::gradients::{Differential, Grads, apply, apply2};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -27,8 +28,14 @@ const RELU_TYPES: &str =
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Relu", "features: T -> activations: T").attrs(RELU_TYPES).shape(same_as_input).kernel(relu),
-    gradient("ReluGrad", "gradients: T, features: T -> backprops: T", "T: real").kernel(relu_grad),
+    Op::new("Relu", "features: T -> activations: T")
+        .attrs(RELU_TYPES)
+        .shape(same_as_input)
+        .kernel(relu)
+        .gradient(relu_gradient),
+    gradient("ReluGrad", "gradients: T, features: T -> backprops: T", "T: real")
+        .kernel(relu_grad)
+        .gradient(relu_grad_gradient),
     Op::new("Relu6", "features: T -> activations: T").attrs("T: real").shape(same_as_input).kernel(relu6),
     gradient("Relu6Grad", "gradients: T, features: T -> backprops: T", "T: real").kernel(relu6_grad),
     activation("LeakyRelu", "alpha: float = 0.2; T: floating = float").kernel(leaky_relu),
@@ -47,6 +54,16 @@ pub(crate) static OPS: &[Op] = &[
     activation("Softsign", "T: floating").kernel(smooth),
     gradient("SoftsignGrad", "gradients: T, features: T -> backprops: T", "T: floating").kernel(smooth_grad),
 ];
+
+fn relu_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, dy) = (d.y(0), d.arriving_at(0)?);
+    d.flow([apply2("ReluGrad", dy, y)])
+}
+
+fn relu_grad_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, dz) = (d.x(1)?, d.arriving_at(0)?);
+    d.flow([apply2("ReluGrad", dz, x), apply("ZerosLike", x)])
+}
 
 const fn activation(name: &'static str, attrs: &'static str) -> Op {
     Op::new(name, "features: T -> activations: T").attrs(attrs).shape(same_as_input)

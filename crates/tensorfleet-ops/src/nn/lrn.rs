@@ -3,6 +3,7 @@
 use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure};
 
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -27,8 +28,17 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(lrn_grad_shape)
         .kernel(lrn_grad),
-    Op::new("L2Loss", "t: T -> output: T").attrs("T: floating").shape(scalars).kernel(l2_loss),
+    Op::new("L2Loss", "t: T -> output: T")
+        .attrs("T: floating")
+        .shape(scalars)
+        .kernel(l2_loss)
+        .gradient(l2_loss_gradient),
 ];
+
+fn l2_loss_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, dy) = (d.x(0)?, d.arriving_at(0)?);
+    d.flow([x * dy])
+}
 
 fn lrn_grad_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     Ok(vec![ctx.input(0).merge(ctx.input(1))?.merge(ctx.input(2))?])

@@ -1,9 +1,11 @@
 //! Matrix products: `MatMul`, batches of them, and the product fused with bias and activation that TensorFlow's
 //! graph rewriter makes.
 
-use tensorfleet_core::{Dim, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Dim, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
+use crate::builder::NewNode;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads, conj};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -23,7 +25,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(matmul_shape)
         .kernel(matmul)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(matmul_gradient),
     Op::new("_FusedMatMul", "a: T, b: T, args: num_args * T -> product: T")
         .attrs(
             "transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, half, float}; num_args: int >= 0; \
@@ -49,6 +51,25 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(batch_matmul)
         .cost(Cost::Heavy),
 ];
+
+fn matmul_gradient(d: &mut Differential<'_>) -> Grads {
+    let (transpose_a, transpose_b): (bool, bool) = (d.attr("transpose_a")?, d.attr("transpose_b")?);
+    let (a, b, dy) = (d.share(conj(d.x(0)?))?.0, d.share(conj(d.x(1)?))?.0, d.dy(0)?);
+    let mut product = |x: Endpoint, y: Endpoint, transpose_x: bool, transpose_y: bool| {
+        let product = NewNode::new("MatMul").input(x).input(y);
+        d.emit(product.attr("transpose_a", transpose_x).attr("transpose_b", transpose_y))
+    };
+    // Never a transposition of a whole: the order of the factors and the flags do it.
+    let da = match transpose_a {
+        false => product(dy, b, false, !transpose_b)?,
+        true => product(b, dy, transpose_b, true)?,
+    };
+    let db = match transpose_b {
+        false => product(a, dy, !transpose_a, false)?,
+        true => product(dy, a, true, transpose_a)?,
+    };
+    d.flow([da.into(), db.into()])
+}
 
 /// Runs a generic expression for the dtypes that have products.
 macro_rules! for_products {

@@ -5,17 +5,20 @@
 
 mod checkpoint_state;
 mod coordinator;
+mod global_step;
 mod graph_file;
 mod hooks;
 mod monitored_session;
 mod monitored_training;
 mod notice;
+mod optimizer;
 mod queue_runner;
 mod saver;
 mod scaffold;
 mod session_creator;
 mod session_hook;
 mod session_manager;
+mod uninitialized;
 
 pub use checkpoint_state::{
     CheckpointState, checkpoint_exists, get_checkpoint_state, latest_checkpoint, update_checkpoint_state,
@@ -28,6 +31,10 @@ pub use hooks::{
 };
 pub use monitored_session::{MonitoredSession, MonitoredStep, StepContext};
 pub use monitored_training::MonitoredTrainingSession;
+pub use optimizer::{
+    Adadelta, Adagrad, Adam, Ftrl, GradientDescent, GradientsAndVariables, Hyperparameter, MinimizeOptions,
+    Momentum, Optimizer, OptimizerState, RmsProp, Slots, UpdateRule,
+};
 pub use queue_runner::{QueueRunner, QueueRunnerBuilder};
 pub use saver::{SaveOptions, SavedVariable, Saver, SaverBuilder};
 pub use scaffold::Scaffold;

@@ -1,0 +1,1 @@
+//! Writes a graph for people and tools: `graph.pbtxt`.
