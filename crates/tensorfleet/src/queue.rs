@@ -8,9 +8,6 @@ use crate::operand::{Operand, OperandList};
 use crate::operation::Operation;
 use crate::output::Output;
 
-/// The seed of a graph that has none, where an op has one, as in TensorFlow.
-const DEFAULT_GRAPH_SEED: i64 = 87_654_321;
-
 /// A queue of elements, each of one or more tensors.
 ///
 /// ```
@@ -82,17 +79,6 @@ impl Graph {
             seed: None,
             shared_name: String::new(),
             name: None,
-        }
-    }
-
-    /// The seeds of an op that may have a seed of its own.
-    pub(crate) fn seeds_for(&self, seed: Option<i64>) -> (i64, i64) {
-        match (self.seeds(), seed) {
-            (seeds, None) => seeds,
-            // Only a graph without a seed has both zero.
-            ((0, 0), Some(seed)) => (DEFAULT_GRAPH_SEED, seed),
-            ((0, _), Some(0)) => (0, i64::from(i32::MAX)),
-            ((graph_seed, _), Some(seed)) => (graph_seed, seed),
         }
     }
 }

@@ -287,7 +287,7 @@ impl fmt::Debug for FileWriter {
 }
 
 /// The graph with `_output_shapes` at every node, by which TensorBoard labels its edges.
-fn with_shapes(graph: &Graph) -> GraphDef {
+pub(crate) fn with_shapes(graph: &Graph) -> GraphDef {
     graph.build(|builder| {
         let mut def = builder.graph().to_graph_def();
         for (index, node) in def.node.iter_mut().enumerate() {

@@ -30,6 +30,7 @@ mod file_writer;
 mod ops;
 mod reading;
 
+pub(crate) use file_writer::with_shapes;
 pub use file_writer::{FileWriter, FileWriterOptions};
 pub use ops::{SUMMARIES, SummaryBuilder};
 pub use reading::{Events, events};

@@ -126,7 +126,9 @@ impl MonitoredSession {
     pub fn session(&self) -> Result<&Arc<Session>> {
         match &self.current {
             Some(current) => Ok(&current.session),
-            None => Err(Status::failed_precondition("the session was lost and not replaced yet; the next run does")),
+            None => Err(Status::failed_precondition(
+                "the session was lost and not replaced yet; the next run does",
+            )),
         }
     }
 
@@ -220,7 +222,10 @@ impl MonitoredSession {
         let _ = current.session.close();
         let stragglers = current.coordinator.join_threads(self.stop_grace_period);
         if !stragglers.is_empty() {
-            notice::warn(format!("threads still run after the session ended: {}", notice::some_of(&stragglers)));
+            notice::warn(format!(
+                "threads still run after the session ended: {}",
+                notice::some_of(&stragglers)
+            ));
         }
         current.coordinator.raise_requested_error()
     }

@@ -223,7 +223,9 @@ impl SessionManager {
                 Err(error) => return Err(error),
             };
             wait.pause(|| {
-                format!("the model to be ready; the chief must initialise or restore it, and has not yet: {why}")
+                format!(
+                    "the model to be ready; the chief must initialise or restore it, and has not yet: {why}"
+                )
             })?;
         }
     }
@@ -279,7 +281,7 @@ impl SessionManager {
                 Ok(()) => {
                     notice::info(format!("Restoring parameters from {path}"));
                     let kept: Vec<String> = state.all_model_checkpoint_paths.clone();
-                    saver.recover_last_checkpoints(&kept)?;
+                    saver.recover_last_checkpoints(&kept);
                     return Ok(Some(path.clone()));
                 }
                 Err(error) if is_damage(&error) => {
@@ -336,7 +338,9 @@ impl SessionManager {
         let Some(op) = op else { return Ok(Readiness::Ready) };
         let names = match session.step().timeout(LOOK_LIMIT).run(op) {
             Ok(names) => names,
-            Err(error) if error.code() == Code::FailedPrecondition && error.text().contains("ninitialized") => {
+            Err(error)
+                if error.code() == Code::FailedPrecondition && error.text().contains("ninitialized") =>
+            {
                 return Ok(Readiness::NotReady(error.text().to_string()));
             }
             Err(error) => return Err(error),

@@ -29,7 +29,7 @@ impl Graph {
     pub fn report_uninitialized_variables_of(&self, variables: &[Variable]) -> Result<Output> {
         self.name_scope("report_uninitialized_variables", || {
             if variables.is_empty() {
-                let none = Tensor::from_strings(Vec::new(), [0usize])?;
+                let none = Tensor::from_strings(Vec::new(), &[0])?;
                 return self.device("/device:CPU:0", || self.constant(none)).check();
             }
             // Each asks where its variable is; only the answers come here.
@@ -38,9 +38,7 @@ impl Graph {
             self.device("/device:CPU:0", || {
                 let unset = self.stack(set)?.logical_not()?;
                 let names = self.constant(names).check()?;
-                self.name_scope("boolean_mask", || {
-                    names.gather(unset.where_true()?.squeeze(&[1])?)
-                })
+                self.name_scope("boolean_mask", || names.gather(unset.where_true()?.squeeze(&[1])?))
             })
         })
     }

@@ -120,7 +120,9 @@ impl CheckpointSaverHook {
             SaverSource::Scaffold(scaffold) => scaffold.get_saver(),
         };
         saver.ok_or_else(|| {
-            Status::failed_precondition("there is nothing to save: the graph has no variables, and no saver was given")
+            Status::failed_precondition(
+                "there is nothing to save: the graph has no variables, and no saver was given",
+            )
         })
     }
 
@@ -140,7 +142,8 @@ impl CheckpointSaverHook {
 
     fn is_saved(&self, step: i64) -> Result<bool> {
         let path = format!("{}-{step}", self.save_path);
-        Ok(latest_checkpoint(&self.checkpoint_dir)?.is_some_and(|newest| newest == path) && checkpoint_exists(&path))
+        Ok(latest_checkpoint(&self.checkpoint_dir)?.is_some_and(|newest| newest == path)
+            && checkpoint_exists(&path))
     }
 }
 

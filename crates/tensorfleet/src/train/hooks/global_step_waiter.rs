@@ -67,7 +67,9 @@ impl SessionHook for GlobalStepWaiterHook {
             }
             if coordinator.wait_for_stop_within(pause) {
                 coordinator.raise_requested_error()?;
-                return Err(Status::cancelled("training was stopped while a worker waited for its first step"));
+                return Err(Status::cancelled(
+                    "training was stopped while a worker waited for its first step",
+                ));
             }
             pause = (pause * 2).min(SLOWEST_POLL);
         }

@@ -60,7 +60,10 @@ impl LoggingTensorHook {
     }
 
     /// Words the values, which come in the order they were given.
-    pub fn formatter(mut self, formatter: impl Fn(&[Tensor]) -> String + Send + 'static) -> LoggingTensorHook {
+    pub fn formatter(
+        mut self,
+        formatter: impl Fn(&[Tensor]) -> String + Send + 'static,
+    ) -> LoggingTensorHook {
         self.formatter = Some(Box::new(formatter));
         self
     }
