@@ -261,8 +261,10 @@ impl<R: UpdateRule> Optimizer for R {
         global_step: Option<&Variable>,
         name: Option<&str>,
     ) -> Result<Operation> {
-        let pairs: Vec<(&Gradient, &Variable)> =
-            gradients.iter().filter_map(|(gradient, variable)| Some((gradient.as_ref()?, variable))).collect();
+        let pairs: Vec<(&Gradient, &Variable)> = gradients
+            .iter()
+            .filter_map(|(gradient, variable)| Some((gradient.as_ref()?, variable)))
+            .collect();
         let Some((_, first)) = pairs.first() else {
             return Err(Status::invalid_argument(format!(
                 "No gradients provided for any variable: {}.",
