@@ -8,7 +8,9 @@
 mod aggregate;
 mod differential;
 mod engine;
+mod shapes;
 
 pub use aggregate::{Grad, densify};
 pub use differential::Differential;
 pub use engine::{GradientOptions, gradients};
+pub use shapes::Grads;
