@@ -9,6 +9,7 @@ mod aggregate;
 mod differential;
 mod engine;
 mod formula;
+mod shapes;
 mod unbroadcast;
 
 pub use aggregate::{Grad, densify};
@@ -16,6 +17,4 @@ pub use differential::Differential;
 pub use engine::{GradientOptions, gradients};
 pub use formula::{Formula, Symbol, apply, apply2, apply3, conj, number};
 pub(crate) use formula::{binary_gradients, unary_gradients};
-
-/// What a gradient function gives: a gradient for each data input, or none.
-pub type Grads = tensorfleet_core::Result<Vec<Option<Grad>>>;
+pub use shapes::Grads;

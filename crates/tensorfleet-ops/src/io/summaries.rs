@@ -21,18 +21,22 @@ use crate::shape_context::{ShapeContext, scalars};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("ScalarSummary", "tags: string, values: T -> summary: string")
+        .not_differentiable()
         .attrs("T: real")
         .shape(scalars)
         .kernel(scalar_summary),
     Op::new("HistogramSummary", "tag: string, values: T -> summary: string")
+        .not_differentiable()
         .attrs("T: real = float")
         .shape(tagged_shape)
         .kernel(histogram_summary),
     Op::new("MergeSummary", "inputs: N * string -> summary: string")
+        .not_differentiable()
         .attrs("N: int >= 1")
         .shape(scalars)
         .kernel(merge_summary),
     Op::new("TensorSummary", "tensor: T -> summary: string")
+        .not_differentiable()
         .attrs("T: type; description: string = ''; labels: list(string) = []; display_name: string = ''")
         .shape(scalars)
         .kernel(tensor_summary),
@@ -40,14 +44,17 @@ pub(crate) static OPS: &[Op] = &[
         "TensorSummaryV2",
         "tag: string, tensor: T, serialized_summary_metadata: string -> summary: string",
     )
+    .not_differentiable()
     .attrs("T: type")
     .shape(tagged_shape)
     .kernel(tensor_summary_v2),
     Op::new("AudioSummary", "tag: string, tensor: float -> summary: string")
+        .not_differentiable()
         .attrs("sample_rate: float; max_outputs: int >= 1 = 3")
         .shape(tagged_shape)
         .kernel(audio_summary),
     Op::new("AudioSummaryV2", "tag: string, tensor: float, sample_rate: float -> summary: string")
+        .not_differentiable()
         .attrs("max_outputs: int >= 1 = 3")
         .shape(tagged_shape)
         .kernel(audio_summary),
