@@ -166,19 +166,16 @@ fn is_not_zero(d: &mut Differential<'_>) -> Result<Symbol> {
 
 fn xdivy_gradient(d: &mut Differential<'_>) -> Grads {
     let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
-    let (x, y) = (d.share(conj(x))?, d.share(conj(y))?);
     d.flow_broadcast(dz * apply2("Xdivy", not_zero, y), dz * apply2("Xdivy", -x, apply("Square", y)))
 }
 
 fn xlogy_gradient(d: &mut Differential<'_>) -> Grads {
     let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
-    let (x, y) = (d.share(conj(x))?, d.share(conj(y))?);
     d.flow_broadcast(dz * apply2("Xlogy", not_zero, y), dz * apply2("Xdivy", x, y))
 }
 
 fn xlog1py_gradient(d: &mut Differential<'_>) -> Grads {
     let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
-    let (x, y) = (d.share(conj(x))?, d.share(conj(y))?);
     d.flow_broadcast(dz * apply2("Xlog1py", not_zero, y), dz * apply2("Xdivy", x, y + literal(1.0)))
 }
 
