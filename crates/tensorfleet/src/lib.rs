@@ -43,6 +43,7 @@ mod session;
 mod session_options;
 mod sources;
 pub mod summary;
+mod timeline;
 pub mod train;
 mod variable;
 
@@ -62,10 +63,11 @@ pub use queue::Queue;
 pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
 pub use session::{PreparedRun, Session, Step};
 pub use session_options::SessionOptions;
+pub use timeline::Timeline;
 pub use variable::{Variable, VariableBuilder};
 
 pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig};
 pub use tensorfleet_core::{Code, DType, DeviceName, Node, PartialShape, Result, Shape, Status, Tensor};
 pub use tensorfleet_ops::builder::DeviceScope;
-pub use tensorfleet_proto::tensorflow::RunMetadata;
+pub use tensorfleet_proto::tensorflow::{RunMetadata, StepStats};
 pub use tensorfleet_runtime::{RunOptions, Task};
