@@ -70,7 +70,7 @@ impl Graph {
 
     /// Up to `max_outputs` pictures of a `[batch, height, width, channels]` tensor with 1, 3 or 4 channels. Bytes are
     /// shown as they are; floats of one picture are scaled together: to 0…255 if none is negative, else so that 0
-    /// becomes 127.
+    /// becomes 128. A pixel that is not finite is red.
     pub fn image_summary(&self, name: &str, images: impl Operand, max_outputs: i64) -> Result<Output> {
         self.summary(name).image(images, max_outputs)
     }
