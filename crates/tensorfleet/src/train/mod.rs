@@ -18,6 +18,7 @@ mod scaffold;
 mod session_creator;
 mod session_hook;
 mod session_manager;
+mod sync_replicas;
 mod uninitialized;
 
 pub use checkpoint_state::{
@@ -41,5 +42,6 @@ pub use scaffold::Scaffold;
 pub use session_creator::{ChiefSessionCreator, SessionCreator, WorkerSessionCreator};
 pub use session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 pub use session_manager::{InitFn, Initialization, MAX_WAIT, RECOVERY_WAIT, SessionManager};
+pub use sync_replicas::{SyncReplicasHook, SyncReplicasOptimizer};
 
 pub(crate) use queue_runner::Parts as QueueRunnerParts;

@@ -137,14 +137,15 @@ fn compute_gradients(loss: &Output, options: &MinimizeOptions) -> Result<Gradien
         InvalidArgument,
         "No variables to optimize: the graph has no trainable variables and none were given."
     );
-    for variable in &variables {
-        check_dtype(&variable.name(), variable.dtype()?)?;
-    }
     let mut gradients = graph.new_gradients().colocate_with_ops(options.colocate_gradients_with_ops);
     if let Some(grad_loss) = &options.grad_loss {
         gradients = gradients.grad_ys([grad_loss]);
     }
     let gradients = gradients.build([loss], &variables)?;
+    // Variables that the loss does not depend on, such as step counters, may have any dtype.
+    for (_, variable) in gradients.iter().zip(&variables).filter(|(gradient, _)| gradient.is_some()) {
+        check_dtype(&variable.name(), variable.dtype()?)?;
+    }
     Ok(gradients.into_iter().zip(variables).collect())
 }
 
