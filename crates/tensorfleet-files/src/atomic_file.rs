@@ -67,6 +67,13 @@ impl AtomicFile {
         self.seal()?;
         std::fs::rename(&self.temporary, &self.path).map_err(|error| io_status(&self.path, &error))
     }
+
+    /// Like [`AtomicFile::commit`], and brings the name to the disk, too.
+    pub fn commit_durably(self) -> Result<()> {
+        let path = self.path.clone();
+        self.commit()?;
+        sync_directory_of(&path)
+    }
 }
 
 impl Drop for AtomicFile {

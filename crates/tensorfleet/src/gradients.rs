@@ -139,4 +139,16 @@ impl Gradient {
         let dense = graph.build(|builder| engine::densify(builder, grad))?;
         graph.output_at(dense).check()
     }
+
+    /// The gradient as rows: all of them if it is a whole tensor.
+    pub fn slices(&self) -> Result<IndexedSlices> {
+        let dense = match self {
+            Gradient::Slices(slices) => return Ok(slices.clone()),
+            Gradient::Dense(dense) => dense,
+        };
+        let graph = dense.graph();
+        let dense_shape = dense.shape_tensor()?;
+        let rows = dense_shape.index(0)?;
+        Ok(IndexedSlices { values: dense.clone(), indices: graph.range(0, &rows, 1)?, dense_shape })
+    }
 }

@@ -22,14 +22,20 @@
 //! This crate builds graphs and asks for runs; it computes nothing itself. What ops mean stands in `tensorfleet-ops`, how
 //! they are run in `tensorfleet-runtime`.
 
+mod accumulator;
 mod array;
 mod backend;
+pub mod checkpoint;
+mod collections;
 mod control_flow;
 mod fetch;
 mod gradients;
 mod graph;
+mod initializers;
 mod literal;
+mod losses;
 mod math;
+mod meta_graph;
 mod op_builder;
 mod operand;
 mod operation;
@@ -38,33 +44,44 @@ mod output;
 mod partial_run;
 mod queue;
 mod random;
+mod regularizers;
 mod replica_device_setter;
 mod session;
 mod session_options;
 mod sources;
+pub mod summary;
+mod timeline;
 pub mod train;
 mod variable;
+mod variable_def;
+mod variable_scope;
 
+pub use accumulator::ConditionalAccumulator;
 pub use array::{Ellipsis, Index, Indices, NewAxis};
 pub use control_flow::{LoopBuilder, OutputGroup};
 pub use fetch::{Fetch, Request, Results};
 pub use gradients::{Gradient, GradientsBuilder, IndexedSlices};
 pub use graph::Graph;
+pub use initializers::{Distribution, Fan, Initializer};
 pub use literal::{Adapts, DimLike, IntoTensor, Leaf, Literal, ShapeLike};
 pub use math::Axes;
+pub use meta_graph::{MetaGraph, import_meta_graph};
 pub use op_builder::OpBuilder;
 pub use operand::{Arg, Operand, OperandList};
 pub use operation::Operation;
 pub use output::Output;
 pub use partial_run::{PartialRun, PartialStep};
-pub use queue::Queue;
+pub use queue::{Queue, QueueBuilder};
+pub use regularizers::Regularizer;
 pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
 pub use session::{PreparedRun, Session, Step};
 pub use session_options::SessionOptions;
+pub use timeline::Timeline;
 pub use variable::{Variable, VariableBuilder};
+pub use variable_scope::{GetVariable, Reuse, VariableScope, VariableScopeBuilder};
 
 pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig};
 pub use tensorfleet_core::{Code, DType, DeviceName, Node, PartialShape, Result, Shape, Status, Tensor};
 pub use tensorfleet_ops::builder::DeviceScope;
-pub use tensorfleet_proto::tensorflow::RunMetadata;
+pub use tensorfleet_proto::tensorflow::{RunMetadata, StepStats};
 pub use tensorfleet_runtime::{RunOptions, Task};

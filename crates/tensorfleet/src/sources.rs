@@ -35,6 +35,13 @@ impl Graph {
         Output::from_result(self, built)
     }
 
+    /// A number as a constant of this dtype.
+    pub(crate) fn literal(&self, name: &str, value: f64, dtype: DType) -> Result<Output> {
+        let value = adapt_literal(&Tensor::scalar(value), dtype)
+            .ok_or_else(|| Status::invalid_argument(format!("{value} cannot be written as {dtype}")))?;
+        self.constant_named(name, value).check()
+    }
+
     /// A value to be fed, of which the shape may be partly known: `[-1, 784]`, or
     /// [`PartialShape::unknown`](crate::PartialShape::unknown).
     ///

@@ -123,6 +123,29 @@ impl BundleReader {
         })
     }
 
+    /// The parts that a partitioned tensor was saved in; none for a whole one.
+    pub fn slices(&self, name: &str) -> Result<Vec<TensorSlice>> {
+        self.entry(name)?.slices.iter().map(TensorSlice::from_proto).collect()
+    }
+
+    /// Checks, without reading values, that the checkpoint is all there: every data file exists and is as long as the
+    /// index says.
+    pub fn check_files(&self) -> Result<()> {
+        for (key, entry) in self.entries() {
+            let entry = entry?;
+            if entry.slices.is_empty() {
+                self.shard(entry.shard_id)?.check_range(&entry)?;
+                continue;
+            }
+            let name = String::from_utf8_lossy(key);
+            for slice in &entry.slices {
+                let key = slice_key(&name, &TensorSlice::from_proto(slice)?);
+                ensure!(self.entries.contains_key(&key), DataLoss, "a slice of tensor {name} is missing");
+            }
+        }
+        Ok(())
+    }
+
     fn entry(&self, name: &str) -> Result<BundleEntryProto> {
         let entry = self.entries.get(name.as_bytes()).filter(|_| !name.is_empty());
         decode(entry.ok_or_else(|| Status::not_found(format!("Key {name} not found in checkpoint")))?, name)

@@ -148,26 +148,6 @@ impl<'a> Differential<'a> {
         self.op("Reshape", [value, shape])
     }
 
-    /// Gradients of the two operands of an elementwise op from gradients of its broadcast result: each is summed over
-    /// the axes along which its operand was stretched.
-    pub fn unbroadcast(
-        &mut self,
-        (x, dx): (Endpoint, Endpoint),
-        (y, dy): (Endpoint, Endpoint),
-    ) -> Result<(Endpoint, Endpoint)> {
-        let (x_shape, y_shape) = (self.shape(x)?, self.shape(y)?);
-        if x_shape.to_shape().is_some() && x_shape.to_shape() == y_shape.to_shape() {
-            return Ok((dx, dy));
-        }
-        let (x_shape, y_shape) = (self.shape_of(x)?, self.shape_of(y)?);
-        let axes = self.add(NewNode::new("BroadcastGradientArgs").input(x_shape).input(y_shape))?;
-        let mut fold = |gradient, shape, slot| -> Result<Endpoint> {
-            let sum = self.op("Sum", [gradient, Endpoint::new(axes, slot)])?;
-            self.op("Reshape", [sum, shape])
-        };
-        Ok((fold(dx, x_shape, 0)?, fold(dy, y_shape, 1)?))
-    }
-
     /// A node of the same op as this one's gradient op often needs: `op` with these inputs and this node's attributes
     /// of the given names.
     pub fn with_attrs(&self, op: &str, inputs: &[Endpoint], attrs: &[&str]) -> NewNode {

@@ -10,11 +10,15 @@ mod aggregate;
 pub(crate) mod branches;
 mod differential;
 mod engine;
+mod formula;
 mod loops;
 mod paths;
 mod shapes;
+mod unbroadcast;
 
 pub use aggregate::{Grad, densify};
 pub use differential::Differential;
 pub use engine::{GradientOptions, gradients};
+pub use formula::{Formula, Symbol, apply, apply2, apply3, conj, number};
+pub(crate) use formula::{binary_gradients, unary_gradients};
 pub use shapes::Grads;

@@ -60,22 +60,22 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(audio_summary),
 ];
 
-fn tagged_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+pub(super) fn tagged_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     ctx.input_with_rank(0, 0)?;
     scalars(ctx)
 }
 
-fn set_summary(ctx: &mut Context<'_>, value: Vec<Value>) {
+pub(super) fn set_summary(ctx: &mut Context<'_>, value: Vec<Value>) {
     ctx.set_output(0, Tensor::string(Summary { value }.encode_to_vec()));
 }
 
-fn tag_in(ctx: &Context<'_>) -> Result<String> {
+pub(super) fn tag_in(ctx: &Context<'_>) -> Result<String> {
     let tag = ctx.input(0)?;
     ensure!(tag.is_scalar(), InvalidArgument, "tag must be scalar, got shape {}", tag.shape());
     text(tag.to_string_scalar()?, "tag")
 }
 
-fn tagged(tag: String, value: value::Value) -> Value {
+pub(super) fn tagged(tag: String, value: value::Value) -> Value {
     Value { tag, value: Some(value), ..Default::default() }
 }
 

@@ -10,6 +10,7 @@ use super::broadcast::BLOCK;
 use super::elementwise::{BinaryLoop, binary_loop, cost};
 use super::number::Number;
 use super::stored::Stored;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -18,12 +19,22 @@ use crate::{dispatch, parallel};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("AddN", "inputs: N * T -> sum: T").attrs("N: int >= 1; T: number").shape(shape).kernel(kernel),
+    Op::new("AddN", "inputs: N * T -> sum: T")
+        .attrs("N: int >= 1; T: number")
+        .shape(shape)
+        .kernel(kernel)
+        .gradient(gradient),
     Op::new("AccumulateNV2", "inputs: N * T -> sum: T")
         .attrs("N: int >= 1; T: number; shape: shape")
         .shape(shape)
-        .kernel(kernel),
+        .kernel(kernel)
+        .gradient(gradient),
 ];
+
+/// Each term gets what arrives.
+fn gradient(d: &mut Differential<'_>) -> Grads {
+    Ok(vec![d.arriving(0); d.inputs().len()])
+}
 
 fn shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let mut merged = ctx.input(0).clone();

@@ -13,6 +13,10 @@ use super::elementwise::{BinaryOp, binary_kernel, cost};
 use super::number::{Elementary, Field, Floating, Number, Power, Real};
 use super::special;
 use crate::dispatch;
+use crate::gradients::{
+    Differential, Formula, Grad, Grads, Symbol, apply, apply2, apply3, binary_gradients, conj,
+    number as literal,
+};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{KernelFn, Op};
@@ -38,43 +42,52 @@ pub(crate) static OPS: &[Op] = &[
         "Add",
         "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",
         add,
-    ),
-    binary("AddV2", NUMBER, number::<Plus>),
-    binary("Sub", NUMBER, number::<Minus>),
-    binary("Mul", NUMBER, number::<Times>),
-    binary("Div", NUMBER, number::<Divide>),
-    binary("RealDiv", NUMBER, field::<Divide>),
-    binary("FloorDiv", NUMBER, real::<FloorDiv>),
-    binary("FloorMod", REAL, real::<FloorMod>),
-    binary("TruncateDiv", NUMBER, real::<TruncateDiv>),
+    )
+    .gradient(add_gradient),
+    binary("AddV2", NUMBER, number::<Plus>).gradient(add_gradient),
+    binary("Sub", NUMBER, number::<Minus>).gradient(sub_gradient),
+    binary("Mul", NUMBER, number::<Times>).gradient(mul_gradient),
+    binary("Div", NUMBER, number::<Divide>).gradient(div_gradient),
+    binary("RealDiv", NUMBER, field::<Divide>).gradient(div_gradient),
+    binary("FloorDiv", NUMBER, real::<FloorDiv>).not_differentiable(),
+    binary("FloorMod", REAL, real::<FloorMod>).gradient(floor_mod_gradient),
+    binary("TruncateDiv", NUMBER, real::<TruncateDiv>).not_differentiable(),
     binary("TruncateMod", "T: {int32, int64, bfloat16, half, float, double}", real::<TruncateMod>),
     binary("Mod", "T: {int32, int64, half, bfloat16, float, double}", real::<TruncateMod>),
     binary(
         "Pow",
         "T: {bfloat16, float, half, double, int8, int16, int32, int64, complex64, complex128}",
         power,
-    ),
-    binary("Maximum", REAL, real::<Maximum>),
-    binary("Minimum", REAL, real::<Minimum>),
+    )
+    .gradient(pow_gradient),
+    binary("Maximum", REAL, real::<Maximum>).gradient(maximum_gradient),
+    binary("Minimum", REAL, real::<Minimum>).gradient(minimum_gradient),
     binary(
         "SquaredDifference",
         "T: {bfloat16, half, float, double, int32, int64, complex64, complex128}",
         number::<SquaredDifference>,
-    ),
-    binary("DivNoNan", FIELD, field::<DivNoNan>),
-    binary("MulNoNan", FIELD, field::<MulNoNan>),
-    binary("Xdivy", FIELD, field::<Xdivy>),
-    binary("Xlogy", FIELD, field::<Xlogy>),
-    binary("Xlog1py", FIELD, field::<Xlog1py>),
-    Op::new("Atan2", "y: T, x: T -> z: T").attrs(FLOATING).shape(broadcast).kernel(floating::<Atan2>),
+    )
+    .gradient(squared_difference_gradient),
+    binary("DivNoNan", FIELD, field::<DivNoNan>).gradient(div_no_nan_gradient),
+    binary("MulNoNan", FIELD, field::<MulNoNan>).gradient(mul_no_nan_gradient),
+    binary("Xdivy", FIELD, field::<Xdivy>).gradient(xdivy_gradient),
+    binary("Xlogy", FIELD, field::<Xlogy>).gradient(xlogy_gradient),
+    binary("Xlog1py", FIELD, field::<Xlog1py>).gradient(xlog1py_gradient),
+    Op::new("Atan2", "y: T, x: T -> z: T")
+        .attrs(FLOATING)
+        .shape(broadcast)
+        .kernel(floating::<Atan2>)
+        .gradient(atan2_gradient),
     Op::new("Polygamma", "a: T, x: T -> z: T")
         .attrs(FLOAT_OR_DOUBLE)
         .shape(broadcast)
-        .kernel(float_or_double::<Polygamma>),
+        .kernel(float_or_double::<Polygamma>)
+        .gradient(polygamma_gradient),
     Op::new("Zeta", "x: T, q: T -> z: T")
         .attrs(FLOAT_OR_DOUBLE)
         .shape(broadcast)
-        .kernel(float_or_double::<Zeta>),
+        .kernel(float_or_double::<Zeta>)
+        .gradient(zeta_gradient),
     Op::new("Igamma", "a: T, x: T -> z: T")
         .attrs(FLOATING)
         .shape(broadcast)
@@ -83,12 +96,112 @@ pub(crate) static OPS: &[Op] = &[
         .attrs(FLOATING)
         .shape(broadcast)
         .kernel(float_or_double::<Igammac>),
-    binary("BitwiseAnd", INTEGER, integer::<And>),
-    binary("BitwiseOr", INTEGER, integer::<Or>),
-    binary("BitwiseXor", INTEGER, integer::<Xor>),
-    binary("LeftShift", INTEGER, integer::<LeftShift>),
-    binary("RightShift", INTEGER, integer::<RightShift>),
+    binary("BitwiseAnd", INTEGER, integer::<And>).not_differentiable(),
+    binary("BitwiseOr", INTEGER, integer::<Or>).not_differentiable(),
+    binary("BitwiseXor", INTEGER, integer::<Xor>).not_differentiable(),
+    binary("LeftShift", INTEGER, integer::<LeftShift>).not_differentiable(),
+    binary("RightShift", INTEGER, integer::<RightShift>).not_differentiable(),
 ];
+
+binary_gradients! {
+    add_gradient: |x, y, z, dz| (dz, dz);
+    mul_gradient: |x, y, z, dz| (dz * conj(y), conj(x) * dz);
+    div_gradient: |x, y, z, dz| (dz / conj(y), dz * ((-conj(x) / conj(y)) / conj(y)));
+    floor_mod_gradient: |x, y, z, dz| (dz, dz * -apply2("FloorDiv", x, y));
+    div_no_nan_gradient: |x, y, z, dz| (
+        apply2("DivNoNan", dz, conj(y)),
+        dz * apply2("DivNoNan", apply2("DivNoNan", -conj(x), conj(y)), conj(y))
+    );
+    mul_no_nan_gradient: |x, y, z, dz| (apply2("MulNoNan", dz, conj(y)), apply2("MulNoNan", conj(x), dz));
+}
+
+fn sub_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, y, dz) = (d.input(0)?, d.input(1)?, d.dy(0)?);
+    let (dx, dy) = d.unbroadcast((x, dz), (y, dz))?;
+    // What is summed is smaller than what was not: the sign changes last.
+    d.flow([dx.into(), apply("Neg", dy)])
+}
+
+fn squared_difference_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, y, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
+    let twice = d.build(literal(2.0) * dz * (x - y))?;
+    let (dx, dy) = d.unbroadcast((x.0, twice), (y.0, twice))?;
+    d.flow([dx.into(), apply("Neg", dy)])
+}
+
+fn maximum_gradient(d: &mut Differential<'_>) -> Grads {
+    choice_gradient(d, "GreaterEqual")
+}
+
+fn minimum_gradient(d: &mut Differential<'_>) -> Grads {
+    choice_gradient(d, "LessEqual")
+}
+
+/// All flows to the first operand where it was chosen, or could have been; else to the second.
+fn choice_gradient(d: &mut Differential<'_>, first_is_chosen: &'static str) -> Grads {
+    let (x, y, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
+    let chosen = d.share(apply2(first_is_chosen, x, y))?;
+    let zero = Symbol(d.scalar_like(dz.0, 0.0)?);
+    d.flow_broadcast(apply3("SelectV2", chosen, dz, zero), apply3("SelectV2", chosen, zero, dz))
+}
+
+/// Where the base is not positive, the slope with respect to the exponent counts as zero.
+fn pow_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, y, z, dz) = (d.x(0)?, d.x(1)?, d.y(0), d.arriving_at(0)?);
+    let (x, y) = (d.share(conj(x))?, d.share(conj(y))?);
+    let zero = Symbol(d.scalar_like(x.0, 0.0)?);
+    let has_logarithm = if d.dtype(x.0)?.is_complex() { "NotEqual" } else { "Greater" };
+    let logarithm = apply3("SelectV2", apply2(has_logarithm, x, zero), apply("Log", x), zero);
+    d.flow_broadcast(dz * y * apply2("Pow", x, y - literal(1.0)), dz * conj(z) * logarithm)
+}
+
+/// 1 where the first operand is not zero, else 0.
+fn is_not_zero(d: &mut Differential<'_>) -> Result<Symbol> {
+    let x = d.input(0)?;
+    let zero = d.scalar_like(x, 0.0)?;
+    let not_zero = d.op("NotEqual", [x, zero])?;
+    let dtype = d.dtype(x)?;
+    d.cast(not_zero, dtype).map(Symbol)
+}
+
+fn xdivy_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
+    d.flow_broadcast(dz * apply2("Xdivy", not_zero, y), dz * apply2("Xdivy", -x, apply("Square", y)))
+}
+
+fn xlogy_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
+    d.flow_broadcast(dz * apply2("Xlogy", not_zero, y), dz * apply2("Xdivy", x, y))
+}
+
+fn xlog1py_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
+    d.flow_broadcast(dz * apply2("Xlog1py", not_zero, y), dz * apply2("Xdivy", x, y + literal(1.0)))
+}
+
+fn atan2_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, x, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
+    let share = d.share(dz / (apply("Square", x) + apply("Square", y)))?;
+    d.flow_broadcast(x * share, -y * share)
+}
+
+/// Only the argument has a gradient, not the order.
+fn polygamma_gradient(d: &mut Differential<'_>) -> Grads {
+    let (a, x, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
+    second_only(d, dz * apply2("Polygamma", a + literal(1.0), x))
+}
+
+/// Only the offset has a gradient, not the exponent.
+fn zeta_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, q, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
+    second_only(d, dz * (-x * apply2("Zeta", x + literal(1.0), q)))
+}
+
+fn second_only(d: &mut Differential<'_>, formula: Formula) -> Grads {
+    let (x, y, dz, dy) = (d.input(0)?, d.input(1)?, d.dy(0)?, d.build(formula)?);
+    let (_, dy) = d.unbroadcast((x, dz), (y, dy))?;
+    Ok(vec![None, Some(Grad::Dense(dy))])
+}
 
 /// Defines functions of two operands: name, the trait they have, an expression, its cost, and a check of the second
 /// operand if there is one.

@@ -11,6 +11,7 @@ use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tens
 use super::elementwise::cost;
 use super::stored::Stored;
 use super::vector_math::FlushDenormal;
+use crate::gradients::{Differential, Grad, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -22,7 +23,7 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("Cast", "x: SrcT -> y: DstT")
         .attrs("SrcT: type; DstT: type; Truncate: bool = false")
         .shape(same_as_input)
-        .kernel(cast),
+        .kernel(cast).gradient(cast_gradient),
     Op::new("Bitcast", "input: T -> output: type")
         .attrs(
             "T: {bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, complex64, \
@@ -34,6 +35,16 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(bitcast)
         .cost(Cost::Trivial),
 ];
+
+/// Floating-point and complex values stay differentiable; what passes through other dtypes does not.
+fn cast_gradient(d: &mut Differential<'_>) -> Grads {
+    let (from, dy) = (d.dtype(d.input(0)?)?, d.dy(0)?);
+    let is_continuous = |dtype: DType| dtype.is_floating() || dtype.is_complex();
+    match is_continuous(from) && is_continuous(d.dtype(dy)?) {
+        true => Ok(vec![Some(Grad::Dense(d.cast(dy, from)?))]),
+        false => Ok(vec![None]),
+    }
+}
 
 /// A value that can become a `D`.
 trait CastTo<D> {

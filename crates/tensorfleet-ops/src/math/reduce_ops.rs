@@ -10,6 +10,9 @@ use tensorfleet_core::{DType, PartialShape, Result, Tensor};
 use super::elementwise::{apply_unary, cost, unary_loop};
 use super::number::{Elementary, Number, Real};
 use super::reduce::{Reducer, Reduction, ReductionPlan, resolve_axis};
+use super::reduce_gradients::{
+    euclidean_norm_gradient, extremum_gradient, mean_gradient, prod_gradient, sum_gradient,
+};
 use super::stored::{Stored, build_computed, compute_elements};
 use super::unary::{Sqrt, SquaredModulus};
 use crate::dispatch;
@@ -35,12 +38,12 @@ const fn logic(name: &'static str, kernel: KernelFn) -> Op {
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    reduction("Sum", NUMBER, sum),
-    reduction("Prod", NUMBER, prod),
-    reduction("Mean", NUMBER, mean),
-    reduction("Max", REAL, max),
-    reduction("Min", REAL, min),
-    reduction("EuclideanNorm", NUMBER, euclidean_norm),
+    reduction("Sum", NUMBER, sum).gradient(sum_gradient),
+    reduction("Prod", NUMBER, prod).gradient(prod_gradient),
+    reduction("Mean", NUMBER, mean).gradient(mean_gradient),
+    reduction("Max", REAL, max).gradient(extremum_gradient),
+    reduction("Min", REAL, min).gradient(extremum_gradient),
+    reduction("EuclideanNorm", NUMBER, euclidean_norm).gradient(euclidean_norm_gradient),
     logic("All", all),
     logic("Any", any),
 ];

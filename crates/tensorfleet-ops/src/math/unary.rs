@@ -3,6 +3,8 @@
 //! A function is a line in `functions!` (what it computes) and a line in the table (what it is called, and for which
 //! dtypes it exists).
 
+use std::f64::consts::FRAC_2_SQRT_PI;
+
 use half::{bf16, f16};
 use num_complex::Complex;
 use tensorfleet_core::{PartialShape, Result, ensure};
@@ -15,6 +17,7 @@ use super::special;
 use super::stored::Stored;
 use super::vector_math::FlushDenormal;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads, apply, apply2, conj, number as literal, unary_gradients};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -40,55 +43,114 @@ const fn predicate(name: &'static str, kernel: crate::op::KernelFn) -> Op {
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    unary("Neg", SIGNED, signed::<Neg>),
-    unary("Square", NUMBER, number::<Square>),
-    unary("Abs", SIGNED_REAL, signed_real::<Abs>),
-    unary("Sign", SIGNED, sign),
-    unary("Reciprocal", SIGNED, field::<Reciprocal>),
-    unary("Inv", SIGNED, field::<Reciprocal>),
-    unary("Exp", FIELD, field::<Exp>),
-    unary("Expm1", FIELD, field::<Expm1>),
-    unary("Log", FIELD, field::<Log>),
-    unary("Log1p", FIELD, field::<Log1p>),
-    unary("Sqrt", FIELD, field::<Sqrt>),
-    unary("Rsqrt", FIELD, field::<Rsqrt>),
-    unary("Sigmoid", FIELD, field::<Sigmoid>),
-    unary("Tanh", FIELD, field::<Tanh>),
-    unary("Sin", FIELD, field::<Sin>),
-    unary("Cos", FIELD, field::<Cos>),
-    unary("Tan", FIELD, field::<Tan>),
-    unary("Asin", FIELD, field::<Asin>),
-    unary("Acos", FIELD, field::<Acos>),
-    unary("Atan", FIELD, field::<Atan>),
-    unary("Sinh", FIELD, field::<Sinh>),
-    unary("Cosh", FIELD, field::<Cosh>),
-    unary("Asinh", FIELD, field::<Asinh>),
-    unary("Acosh", FIELD, field::<Acosh>),
-    unary("Atanh", FIELD, field::<Atanh>),
-    unary("Floor", FLOATING, floating::<Floor>),
-    unary("Ceil", FLOATING, floating::<Ceil>),
-    unary("Rint", FLOATING, floating::<Round>),
-    unary("Round", SIGNED, signed_real::<Round>),
-    unary("Erf", FLOATING, floating::<Erf>),
-    unary("Erfc", FLOATING, floating::<Erfc>),
-    unary("Lgamma", FLOATING, floating::<Lgamma>),
-    unary("Digamma", FLOATING, floating::<Digamma>),
-    unary("Invert", INTEGER, integer::<Invert>),
+    unary("Neg", SIGNED, signed::<Neg>).gradient(neg_gradient),
+    unary("Square", NUMBER, number::<Square>).gradient(square_gradient),
+    unary("Abs", SIGNED_REAL, signed_real::<Abs>).gradient(abs_gradient),
+    unary("Sign", SIGNED, sign).gradient(sign_gradient),
+    unary("Reciprocal", SIGNED, field::<Reciprocal>).gradient(reciprocal_gradient),
+    unary("Inv", SIGNED, field::<Reciprocal>).gradient(reciprocal_gradient),
+    unary("Exp", FIELD, field::<Exp>).gradient(exp_gradient),
+    unary("Expm1", FIELD, field::<Expm1>).gradient(expm1_gradient),
+    unary("Log", FIELD, field::<Log>).gradient(log_gradient),
+    unary("Log1p", FIELD, field::<Log1p>).gradient(log1p_gradient),
+    unary("Sqrt", FIELD, field::<Sqrt>).gradient(sqrt_gradient),
+    unary("Rsqrt", FIELD, field::<Rsqrt>).gradient(rsqrt_gradient),
+    unary("Sigmoid", FIELD, field::<Sigmoid>).gradient(sigmoid_gradient),
+    unary("Tanh", FIELD, field::<Tanh>).gradient(tanh_gradient),
+    unary("Sin", FIELD, field::<Sin>).gradient(sin_gradient),
+    unary("Cos", FIELD, field::<Cos>).gradient(cos_gradient),
+    unary("Tan", FIELD, field::<Tan>).gradient(tan_gradient),
+    unary("Asin", FIELD, field::<Asin>).gradient(asin_gradient),
+    unary("Acos", FIELD, field::<Acos>).gradient(acos_gradient),
+    unary("Atan", FIELD, field::<Atan>).gradient(atan_gradient),
+    unary("Sinh", FIELD, field::<Sinh>).gradient(sinh_gradient),
+    unary("Cosh", FIELD, field::<Cosh>).gradient(cosh_gradient),
+    unary("Asinh", FIELD, field::<Asinh>).gradient(asinh_gradient),
+    unary("Acosh", FIELD, field::<Acosh>).gradient(acosh_gradient),
+    unary("Atanh", FIELD, field::<Atanh>).gradient(atanh_gradient),
+    unary("Floor", FLOATING, floating::<Floor>).not_differentiable(),
+    unary("Ceil", FLOATING, floating::<Ceil>).not_differentiable(),
+    unary("Rint", FLOATING, floating::<Round>).not_differentiable(),
+    unary("Round", SIGNED, signed_real::<Round>).not_differentiable(),
+    unary("Erf", FLOATING, floating::<Erf>).gradient(erf_gradient),
+    unary("Erfc", FLOATING, floating::<Erfc>).gradient(erfc_gradient),
+    unary("Lgamma", FLOATING, floating::<Lgamma>).gradient(lgamma_gradient),
+    unary("Digamma", FLOATING, floating::<Digamma>).gradient(digamma_gradient),
+    unary("Invert", INTEGER, integer::<Invert>).not_differentiable(),
     predicate("IsNan", predicates::<IsNan>),
     predicate("IsInf", predicates::<IsInf>),
     predicate("IsFinite", predicates::<IsFinite>),
-    Op::new("LogicalNot", "x: bool -> y: bool").shape(same_as_input).kernel(logical_not),
-    gradient("SqrtGrad", gradient_kernel::<SqrtGrad>),
-    gradient("RsqrtGrad", gradient_kernel::<RsqrtGrad>),
-    gradient("ReciprocalGrad", gradient_kernel::<ReciprocalGrad>),
-    gradient("InvGrad", gradient_kernel::<ReciprocalGrad>),
-    gradient("SigmoidGrad", gradient_kernel::<SigmoidGrad>),
-    gradient("TanhGrad", gradient_kernel::<TanhGrad>),
+    Op::new("LogicalNot", "x: bool -> y: bool").shape(same_as_input).kernel(logical_not).not_differentiable(),
+    gradient("SqrtGrad", gradient_kernel::<SqrtGrad>).gradient(sqrt_grad_gradient),
+    gradient("RsqrtGrad", gradient_kernel::<RsqrtGrad>).gradient(rsqrt_grad_gradient),
+    gradient("ReciprocalGrad", gradient_kernel::<ReciprocalGrad>).gradient(reciprocal_grad_gradient),
+    gradient("InvGrad", gradient_kernel::<ReciprocalGrad>).gradient(reciprocal_grad_gradient),
+    gradient("SigmoidGrad", gradient_kernel::<SigmoidGrad>).gradient(sigmoid_grad_gradient),
+    gradient("TanhGrad", gradient_kernel::<TanhGrad>).gradient(tanh_grad_gradient),
 ];
 
 /// An op that gives a function's gradient from the function's *output* and the gradient that arrives there.
 const fn gradient(name: &'static str, kernel: crate::op::KernelFn) -> Op {
     Op::new(name, "y: T, dy: T -> z: T").attrs(FIELD).shape(same_as_both).kernel(kernel)
+}
+
+unary_gradients! {
+    neg_gradient: |x, y, dy| -dy;
+    square_gradient: |x, y, dy| dy * (literal(2.0) * conj(x));
+    abs_gradient: |x, y, dy| dy * apply("Sign", x);
+    sign_gradient: |x, y, dy| apply("ZerosLike", dy);
+    reciprocal_gradient: |x, y, dy| apply2("ReciprocalGrad", y, dy);
+    exp_gradient: |x, y, dy| dy * conj(y);
+    expm1_gradient: |x, y, dy| dy * apply("Exp", conj(x));
+    log_gradient: |x, y, dy| dy * apply("Reciprocal", conj(x));
+    log1p_gradient: |x, y, dy| dy * apply("Reciprocal", literal(1.0) + conj(x));
+    sqrt_gradient: |x, y, dy| apply2("SqrtGrad", y, dy);
+    rsqrt_gradient: |x, y, dy| apply2("RsqrtGrad", y, dy);
+    // TensorFlow's graph conjugates what its kernel conjugates again.
+    sigmoid_gradient: |x, y, dy| apply2("SigmoidGrad", conj(y), dy);
+    tanh_gradient: |x, y, dy| apply2("TanhGrad", conj(y), dy);
+    sin_gradient: |x, y, dy| dy * apply("Cos", conj(x));
+    cos_gradient: |x, y, dy| -dy * apply("Sin", conj(x));
+    tan_gradient: |x, y, dy| dy * apply("Square", apply("Reciprocal", apply("Cos", conj(x))));
+    asin_gradient: |x, y, dy| dy * apply("Reciprocal", apply("Sqrt", literal(1.0) - apply("Square", conj(x))));
+    acos_gradient: |x, y, dy| -dy * apply("Reciprocal", apply("Sqrt", literal(1.0) - apply("Square", conj(x))));
+    atan_gradient: |x, y, dy| dy * apply("Reciprocal", literal(1.0) + apply("Square", conj(x)));
+    sinh_gradient: |x, y, dy| dy * apply("Cosh", conj(x));
+    cosh_gradient: |x, y, dy| dy * apply("Sinh", conj(x));
+    asinh_gradient: |x, y, dy| dy / apply("Cosh", conj(y));
+    acosh_gradient: |x, y, dy| dy / apply("Sinh", conj(y));
+    atanh_gradient: |x, y, dy| dy * apply("Reciprocal", literal(1.0) - apply("Square", conj(x)));
+    erf_gradient: |x, y, dy| dy * literal(FRAC_2_SQRT_PI) * apply("Exp", -apply("Square", x));
+    erfc_gradient: |x, y, dy| dy * literal(-FRAC_2_SQRT_PI) * apply("Exp", -apply("Square", x));
+    lgamma_gradient: |x, y, dy| dy * apply("Digamma", x);
+    digamma_gradient: |x, y, dy| dy * apply2("Polygamma", literal(1.0), x);
+}
+
+fn sqrt_grad_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, z, dz) = (d.x(0)?, d.y(0), d.arriving_at(0)?);
+    let quotient = d.share(dz / y)?;
+    d.flow([-conj(quotient) * z, literal(0.5) * quotient])
+}
+
+fn rsqrt_grad_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
+    d.flow([literal(-1.5) * conj(dz) * dy * apply("Square", y), apply2("RsqrtGrad", y, dz)])
+}
+
+fn reciprocal_grad_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
+    d.flow([conj(dz) * literal(-2.0) * dy * y, apply2("ReciprocalGrad", y, dz)])
+}
+
+fn sigmoid_grad_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
+    let product = d.share(dz * conj(dy))?;
+    d.flow([product - literal(2.0) * product * y, apply2("SigmoidGrad", y, dz)])
+}
+
+fn tanh_grad_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
+    d.flow([dz * literal(-2.0) * conj(dy) * y, apply2("TanhGrad", y, dz)])
 }
 
 /// Shape rule of the gradient ops: they do not broadcast.

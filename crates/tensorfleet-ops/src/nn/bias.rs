@@ -5,6 +5,7 @@ use num_complex::Complex;
 use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, ensure};
 
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -16,16 +17,39 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("BiasAdd", "value: T, bias: T -> output: T")
         .attrs("T: number; data_format: {'NHWC', 'NCHW'} = 'NHWC'")
         .shape(bias_add_shape)
-        .kernel(bias_add),
+        .kernel(bias_add)
+        .gradient(bias_add_gradient),
     Op::new("BiasAddV1", "value: T, bias: T -> output: T")
         .attrs("T: number")
         .shape(bias_add_shape)
-        .kernel(bias_add),
+        .kernel(bias_add)
+        .gradient(bias_add_v1_gradient),
     Op::new("BiasAddGrad", "out_backprop: T -> output: T")
         .attrs("T: number; data_format: {'NHWC', 'NCHW'} = 'NHWC'")
         .shape(bias_add_grad_shape)
-        .kernel(bias_add_grad),
+        .kernel(bias_add_grad)
+        .gradient(bias_add_grad_gradient),
 ];
+
+fn bias_add_gradient(d: &mut Differential<'_>) -> Grads {
+    let dy = d.dy(0)?;
+    let bias = d.emit(d.with_attrs("BiasAddGrad", &[dy], &["data_format"]))?;
+    d.flow([dy.into(), bias.into()])
+}
+
+fn bias_add_v1_gradient(d: &mut Differential<'_>) -> Grads {
+    let dy = d.dy(0)?;
+    let bias = d.op("BiasAddGrad", [dy])?;
+    d.flow([dy.into(), bias.into()])
+}
+
+/// A sum's gradient is the same everywhere: a bias added to zeros.
+fn bias_add_grad_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, dy) = (d.input(0)?, d.dy(0)?);
+    let zeros = d.op("ZerosLike", [x])?;
+    let spread = d.emit(d.with_attrs("BiasAdd", &[zeros, dy], &["data_format"]))?;
+    d.flow([spread.into()])
+}
 
 /// Where a tensor has its channels: as `outer * channels * inner` elements.
 struct Channels {

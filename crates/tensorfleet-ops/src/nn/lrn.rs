@@ -3,6 +3,7 @@
 use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure};
 
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -19,7 +20,8 @@ pub(crate) static OPS: &[Op] = &[
              T: {half, bfloat16, float} = float",
         )
         .shape(same_as_input)
-        .kernel(lrn),
+        .kernel(lrn)
+        .gradient(lrn_gradient),
     Op::new("LRNGrad", "input_grads: T, input_image: T, output_image: T -> output: T")
         .attrs(
             "depth_radius: int = 5; bias: float = 1.0; alpha: float = 1.0; beta: float = 0.5; \
@@ -27,8 +29,23 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(lrn_grad_shape)
         .kernel(lrn_grad),
-    Op::new("L2Loss", "t: T -> output: T").attrs("T: floating").shape(scalars).kernel(l2_loss),
+    Op::new("L2Loss", "t: T -> output: T")
+        .attrs("T: floating")
+        .shape(scalars)
+        .kernel(l2_loss)
+        .gradient(l2_loss_gradient),
 ];
+
+fn lrn_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, y, dy) = (d.input(0)?, d.output(0), d.dy(0)?);
+    let dx = d.emit(d.with_attrs("LRNGrad", &[dy, x, y], &["depth_radius", "bias", "alpha", "beta"]))?;
+    d.flow([dx.into()])
+}
+
+fn l2_loss_gradient(d: &mut Differential<'_>) -> Grads {
+    let (x, dy) = (d.x(0)?, d.arriving_at(0)?);
+    d.flow([x * dy])
+}
 
 fn lrn_grad_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     Ok(vec![ctx.input(0).merge(ctx.input(1))?.merge(ctx.input(2))?])

@@ -1,9 +1,11 @@
 //! Matrix products: `MatMul`, batches of them, and the product fused with bias and activation that TensorFlow's
 //! graph rewriter makes.
 
-use tensorfleet_core::{Dim, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Dim, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
+use crate::builder::NewNode;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads, conj};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -23,7 +25,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(matmul_shape)
         .kernel(matmul)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(matmul_gradient),
     Op::new("_FusedMatMul", "a: T, b: T, args: num_args * T -> product: T")
         .attrs(
             "transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, half, float}; num_args: int >= 0; \
@@ -39,7 +41,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(batch_matmul_shape)
         .kernel(batch_matmul)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(batch_matmul_gradient),
     Op::new("BatchMatMulV2", "x: T, y: T -> output: T")
         .attrs(
             "T: {bfloat16, half, float, double, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, \
@@ -47,8 +49,46 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(batch_matmul_shape)
         .kernel(batch_matmul)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(batch_matmul_gradient),
 ];
+
+fn matmul_gradient(d: &mut Differential<'_>) -> Grads {
+    let (transpose_a, transpose_b): (bool, bool) = (d.attr("transpose_a")?, d.attr("transpose_b")?);
+    let (a, b, dy) = (d.share(conj(d.x(0)?))?.0, d.share(conj(d.x(1)?))?.0, d.dy(0)?);
+    let mut product = |x: Endpoint, y: Endpoint, transpose_x: bool, transpose_y: bool| {
+        let product = NewNode::new("MatMul").input(x).input(y);
+        d.emit(product.attr("transpose_a", transpose_x).attr("transpose_b", transpose_y))
+    };
+    // Never a transposition of a whole: the order of the factors and the flags do it.
+    let da = match transpose_a {
+        false => product(dy, b, false, !transpose_b)?,
+        true => product(b, dy, transpose_b, true)?,
+    };
+    let db = match transpose_b {
+        false => product(a, dy, !transpose_a, false)?,
+        true => product(dy, a, true, transpose_a)?,
+    };
+    d.flow([da.into(), db.into()])
+}
+
+/// Adjoints conjugate by themselves. Batches that were broadcast are summed up.
+fn batch_matmul_gradient(d: &mut Differential<'_>) -> Grads {
+    let (adj_x, adj_y): (bool, bool) = (d.attr("adj_x")?, d.attr("adj_y")?);
+    let (x, y, dz, op) = (d.input(0)?, d.input(1)?, d.dy(0)?, d.node().op.to_string());
+    let mut product = |a: Endpoint, b: Endpoint, adj_a: bool, adj_b: bool| {
+        d.emit(NewNode::new(op.as_str()).input(a).input(b).attr("adj_x", adj_a).attr("adj_y", adj_b))
+    };
+    let dx = match adj_x {
+        false => product(dz, y, false, !adj_y)?,
+        true => product(y, dz, adj_y, true)?,
+    };
+    let dy = match adj_y {
+        false => product(x, dz, !adj_x, false)?,
+        true => product(dz, x, true, adj_x)?,
+    };
+    let (dx, dy) = d.unbroadcast_batch((x, dx), (y, dy))?;
+    d.flow([dx.into(), dy.into()])
+}
 
 /// Runs a generic expression for the dtypes that have products.
 macro_rules! for_products {

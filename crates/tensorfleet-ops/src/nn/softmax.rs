@@ -6,7 +6,9 @@ use std::borrow::Cow;
 
 use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
+use crate::builder::NewNode;
 use crate::dispatch;
+use crate::gradients::{Differential, Formula, Grads, Symbol, apply};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -17,20 +19,73 @@ use super::real::{Real, Wide};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Softmax", "logits: T -> softmax: T").attrs("T: floating").shape(softmax_shape).kernel(softmax),
+    Op::new("Softmax", "logits: T -> softmax: T")
+        .attrs("T: floating")
+        .shape(softmax_shape)
+        .kernel(softmax)
+        .gradient(softmax_gradient),
     Op::new("LogSoftmax", "logits: T -> logsoftmax: T")
         .attrs("T: floating")
         .shape(softmax_shape)
-        .kernel(log_softmax),
+        .kernel(log_softmax)
+        .gradient(log_softmax_gradient),
     Op::new("SoftmaxCrossEntropyWithLogits", "features: T, labels: T -> loss: T, backprop: T")
         .attrs("T: floating")
         .shape(cross_entropy_shape)
-        .kernel(cross_entropy),
+        .kernel(cross_entropy)
+        .gradient(cross_entropy_gradient),
     Op::new("SparseSoftmaxCrossEntropyWithLogits", "features: T, labels: Tlabels -> loss: T, backprop: T")
         .attrs("T: floating; Tlabels: {int32, int64} = int64")
         .shape(sparse_cross_entropy_shape)
-        .kernel(sparse_cross_entropy),
+        .kernel(sparse_cross_entropy)
+        .gradient(sparse_cross_entropy_gradient),
 ];
+
+/// The sum over the classes, which stay as an axis of length 1.
+fn sum_over_classes(d: &mut Differential<'_>, value: impl Into<Formula>) -> Result<Symbol> {
+    let value = d.build(value)?;
+    let axis = Tensor::vector(&[-1i32])?;
+    d.emit(NewNode::new("Sum").input(value).input(axis).attr("keep_dims", true)).map(Symbol)
+}
+
+fn softmax_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, dy) = (d.y(0), d.arriving_at(0)?);
+    let mean = sum_over_classes(d, dy * y)?;
+    d.flow([(dy - mean) * y])
+}
+
+fn log_softmax_gradient(d: &mut Differential<'_>) -> Grads {
+    let (y, dy) = (d.y(0), d.arriving_at(0)?);
+    let total = sum_over_classes(d, dy)?;
+    d.flow([dy - total * apply("Exp", y)])
+}
+
+/// The gradient of the logits: the kernel has computed it on the way, as its second output. If that output was itself
+/// used, its own gradient comes on top.
+fn logits_gradient(d: &mut Differential<'_>) -> Result<(Formula, Formula)> {
+    let losses = d.dy(0)?;
+    let axis = d.constant(Tensor::scalar(-1i32))?;
+    let losses = d.op("ExpandDims", [losses, axis]).map(Symbol)?;
+    let first = losses * d.y(1);
+    if d.arriving(1).is_none() {
+        return Ok((losses.into(), first));
+    }
+    let (logits, second) = (d.x(0)?, d.arriving_at(1)?);
+    let softmax = d.share(apply("Softmax", logits))?;
+    let mean = sum_over_classes(d, second * softmax)?;
+    Ok((losses.into(), first + (second - mean) * softmax))
+}
+
+fn cross_entropy_gradient(d: &mut Differential<'_>) -> Grads {
+    let (losses, logits_gradient) = logits_gradient(d)?;
+    let logits = d.x(0)?;
+    d.flow([logits_gradient, losses * -apply("LogSoftmax", logits)])
+}
+
+fn sparse_cross_entropy_gradient(d: &mut Differential<'_>) -> Grads {
+    let (_, logits_gradient) = logits_gradient(d)?;
+    d.flow_first(logits_gradient)
+}
 
 /// Cost of an exponential in hundredths of a nanosecond.
 const EXPONENTIAL: usize = 120;
