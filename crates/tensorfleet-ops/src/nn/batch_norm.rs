@@ -88,7 +88,7 @@ pub(crate) static OPS: &[Op] = &[
 
 /// The gradient with respect to input, scale and offset. That of a batch's statistics is part of the kernel's work; with
 /// given statistics, the kernel wants channels last.
-fn norm_gradient(d: &mut Differential<'_>) -> Grads {
+fn norm_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (mut x, scale, mut dy) = (d.input(0)?, d.input(1)?, d.dy(0)?);
     let (training, format): (bool, String) = (d.attr("is_training")?, d.attr("data_format")?);
     let (version, has_third) = match &*d.node().op {
