@@ -4,6 +4,8 @@
 
 #[path = "gradients/arrays.rs"]
 mod arrays;
+#[path = "gradients/edge_values.rs"]
+mod edge_values;
 #[path = "gradients/math.rs"]
 mod math;
 #[path = "gradients/neural_network.rs"]

@@ -1,6 +1,6 @@
 //! Cases of arithmetic, functions and reductions.
 
-use tensorfleet::{Graph, Output, Result, Tensor};
+use tensorfleet::{DType, Graph, Output, PartialShape, Result, Tensor};
 use tensorfleet_tests::gradient_check::{GradientCase, doubles, spread};
 
 /// Functions of one operand, and where they are smooth.
@@ -62,6 +62,33 @@ const BINARY: &[(&str, (f64, f64), (f64, f64))] = &[
     ("FloorMod", (5.1, 5.9), (2.1, 2.4)),
 ];
 
+/// Functions that complex numbers have too.
+const COMPLEX_UNARY: &[&str] = &[
+    "Conj",
+    "Neg",
+    "Square",
+    "Reciprocal",
+    "Exp",
+    "Expm1",
+    "Log",
+    "Log1p",
+    "Sqrt",
+    "Rsqrt",
+    "Sigmoid",
+    "Tanh",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Asin",
+    "Acos",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Asinh",
+    "Acosh",
+    "Atanh",
+];
+
 /// Shapes of two operands: equal, stretched along axes, of other ranks, scalars.
 const BROADCASTS: &[(&[usize], &[usize])] = &[
     (&[2, 3], &[2, 3]),
@@ -87,7 +114,7 @@ fn reduction(
 
 /// Makes the shape of a value unknown to the graph, so that gradients have to find out in the step.
 fn of_unknown_shape(g: &Graph, x: &Output) -> Result<Output> {
-    let anything = tensorfleet::PartialShape::unknown();
+    let anything = PartialShape::unknown();
     g.op("PlaceholderWithDefault").input(x).attr("shape", anything).output()
 }
 
@@ -107,7 +134,151 @@ pub(crate) fn cases() -> Vec<GradientCase> {
     }
     cases.extend(reductions());
     cases.extend(sums());
+    cases.extend(unknown_shapes());
+    cases.extend(scans());
+    cases.extend(segments());
+    cases.extend(choices());
+    cases.extend(complex());
+    cases.extend(of_the_second_operand());
     cases
+}
+
+/// Broadcasting that only the step knows of.
+fn unknown_shapes() -> Vec<GradientCase> {
+    let mut cases = Vec::new();
+    for &(x, y) in BROADCASTS {
+        for (x_is_known, y_is_known) in [(true, false), (false, true), (false, false)] {
+            let at = [spread(x, -2.0, 2.0), spread(y, -2.0, 2.0)];
+            cases.push(GradientCase::new("Mul", at, move |g, x| {
+                let known =
+                    |x: &Output, is_known| if is_known { Ok(x.clone()) } else { of_unknown_shape(g, x) };
+                Ok(vec![
+                    g.op("Mul").input(known(&x[0], x_is_known)?).input(known(&x[1], y_is_known)?).output()?,
+                ])
+            }));
+        }
+    }
+    cases
+}
+
+fn scans() -> Vec<GradientCase> {
+    let mut cases = Vec::new();
+    for name in ["Cumsum", "Cumprod"] {
+        for (exclusive, reverse) in [(false, false), (false, true), (true, false), (true, true)] {
+            for axis in [0, 1] {
+                cases.push(GradientCase::new(name, [spread(&[3, 4], 0.4, 1.6)], move |g, x| {
+                    let scan = g.op(name).input(&x[0]).input(axis);
+                    Ok(vec![scan.attr("exclusive", exclusive).attr("reverse", reverse).output()?])
+                }));
+            }
+        }
+    }
+    cases
+}
+
+fn segments() -> Vec<GradientCase> {
+    let mut cases = Vec::new();
+    for name in ["SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin"] {
+        cases.push(GradientCase::new(name, [spread(&[5, 2], 0.4, 1.6)], move |g, x| {
+            let ids = Tensor::vector(&[0i32, 0, 2, 2, 2]).unwrap();
+            Ok(vec![g.op(name).input(&x[0]).input(ids).output()?])
+        }));
+    }
+    for name in ["UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin"] {
+        let ids = |g: &Graph| g.constant(Tensor::vector(&[2i32, 0, -1, 0, 2]).unwrap());
+        cases.push(GradientCase::new(name, [spread(&[5, 2], 0.4, 1.6)], move |g, x| {
+            Ok(vec![g.op(name).input(&x[0]).input(ids(g)).input(4).output()?])
+        }));
+        cases.push(GradientCase::new(name, [spread(&[5, 2], 0.4, 1.6)], move |g, x| {
+            let (x, ids) = (of_unknown_shape(g, &x[0])?, of_unknown_shape(g, &ids(g))?);
+            Ok(vec![g.op(name).input(x).input(ids).input(4).output()?])
+        }));
+        cases.push(GradientCase::new(name, [spread(&[2, 2], 0.4, 1.6)], move |g, x| {
+            let ids = Tensor::from_slice(&[1i64, 0, -1, 1], &[2, 2]).unwrap();
+            Ok(vec![g.op(name).input(&x[0]).input(ids).input(2).output()?])
+        }));
+    }
+    cases
+}
+
+fn choices() -> Vec<GradientCase> {
+    let two = |x: &[usize], y: &[usize]| [spread(x, -2.0, 2.0), spread(y, -1.0, 1.5)];
+    let chosen = |name: &'static str, condition: Tensor| {
+        move |g: &Graph, x: &[Output]| {
+            Ok(vec![g.op(name).input(condition.clone()).input(&x[0]).input(&x[1]).output()?])
+        }
+    };
+    let rows = || Tensor::vector(&[true, false]).unwrap();
+    let elements = || Tensor::from_slice(&[true, false, false, true], &[2, 2]).unwrap();
+    let three = |low: Tensor, high: Tensor| [spread(&[2, 3], -2.0, 2.0), low, high];
+    vec![
+        GradientCase::new("Select", two(&[2, 2], &[2, 2]), chosen("Select", rows())),
+        GradientCase::new("Select", two(&[2, 2], &[2, 2]), chosen("Select", elements())),
+        GradientCase::new("Select", two(&[2, 2], &[2, 2]), chosen("Select", Tensor::scalar(false))),
+        GradientCase::new("SelectV2", two(&[2, 2], &[2, 2]), chosen("SelectV2", elements())),
+        GradientCase::new("SelectV2", two(&[], &[2, 1]), chosen("SelectV2", elements())),
+        GradientCase::new("SelectV2", two(&[3, 1, 2], &[2]), chosen("SelectV2", rows())),
+        GradientCase::new(
+            "ClipByValue",
+            three(doubles(&[], &[-0.8]), doubles(&[], &[0.9])),
+            op("ClipByValue"),
+        ),
+        GradientCase::new(
+            "ClipByValue",
+            three(spread(&[2, 3], -1.5, -0.5), spread(&[2, 3], 0.5, 1.5)),
+            op("ClipByValue"),
+        ),
+        GradientCase::new("BroadcastTo", [spread(&[2, 1], -1.0, 1.0)], |g, x| {
+            Ok(vec![g.op("BroadcastTo").input(&x[0]).input(vec![3, 2, 2]).output()?])
+        }),
+    ]
+}
+
+/// Complex numbers between real ones: their gradients have the right conjugates, or the real ones are wrong.
+fn complex() -> Vec<GradientCase> {
+    let complex = |g: &Graph, re: &Output, im: &Output| {
+        g.op("Complex").input(re).input(im).attr("Tout", DType::Complex128).output()
+    };
+    let real = |g: &Graph, name: &str, z: &Output| g.op(name).input(z).attr("Tout", DType::Double).output();
+    let parts = move |g: &Graph, z: Output| Ok(vec![real(g, "Real", &z)?, real(g, "Imag", &z)?]);
+    let at = || [spread(&[2, 2], 0.4, 1.4), spread(&[2, 2], 0.3, 1.0)];
+    let mut cases = Vec::new();
+    for name in ["Real", "Imag", "ComplexAbs", "Angle"] {
+        cases.push(GradientCase::new(name, at(), move |g, x| {
+            Ok(vec![real(g, name, &complex(g, &x[0], &x[1])?)?])
+        }));
+    }
+    cases.push(GradientCase::new(
+        "Complex",
+        [spread(&[2, 1], 0.4, 1.4), spread(&[3], 0.3, 1.0)],
+        move |g, x| parts(g, complex(g, &x[0], &x[1])?),
+    ));
+    for name in COMPLEX_UNARY.iter().copied() {
+        cases.push(GradientCase::new(name, at(), move |g, x| {
+            parts(g, g.op(name).input(complex(g, &x[0], &x[1])?).output()?)
+        }));
+    }
+    for name in ["AddV2", "Sub", "Mul", "RealDiv", "Pow", "MatMul"] {
+        let four = [&at()[..], &[spread(&[2, 2], 0.6, 1.6), spread(&[2, 2], 0.2, 0.9)]].concat();
+        cases.push(GradientCase::new(name, four, move |g, x| {
+            let (a, b) = (complex(g, &x[0], &x[1])?, complex(g, &x[2], &x[3])?);
+            parts(g, g.op(name).input(a).input(b).output()?)
+        }));
+    }
+    cases
+}
+
+/// Ops with a gradient with respect to their second operand only.
+fn of_the_second_operand() -> Vec<GradientCase> {
+    let of = |name: &'static str, first: Tensor| {
+        move |g: &Graph, x: &[Output]| Ok(vec![g.op(name).input(first.clone()).input(&x[0]).output()?])
+    };
+    let orders = || doubles(&[2, 1], &[1.0, 2.0]);
+    let at = || [spread(&[3], 0.8, 3.0)];
+    vec![
+        GradientCase::new("Polygamma", at(), of("Polygamma", orders())),
+        GradientCase::new("Zeta", at(), of("Zeta", doubles(&[2, 1], &[1.5, 3.0]))),
+    ]
 }
 
 fn sums() -> Vec<GradientCase> {
@@ -117,12 +288,12 @@ fn sums() -> Vec<GradientCase> {
     };
     let accumulate = |g: &Graph, x: &[Output]| {
         let terms = vec![x[0].clone(), x[1].clone()];
-        let shape = tensorfleet::PartialShape::new([Some(2), Some(2)]);
+        let shape = PartialShape::new([Some(2), Some(2)]);
         Ok(vec![g.op("AccumulateNV2").inputs(terms).attr("shape", shape).output()?])
     };
     let cast = |g: &Graph, x: &[Output]| {
-        let single = g.op("Cast").input(&x[0]).attr("DstT", tensorfleet::DType::Float).output()?;
-        let back = g.op("Cast").input(single).attr("DstT", tensorfleet::DType::Double).output()?;
+        let single = g.op("Cast").input(&x[0]).attr("DstT", DType::Float).output()?;
+        let back = g.op("Cast").input(single).attr("DstT", DType::Double).output()?;
         Ok(vec![back])
     };
     let two = || [spread(&[2, 2], -1.0, 1.0), spread(&[2, 2], 0.0, 2.0)];

@@ -106,7 +106,7 @@ unary_gradients! {
     log1p_gradient: |x, y, dy| dy * apply("Reciprocal", literal(1.0) + conj(x));
     sqrt_gradient: |x, y, dy| apply2("SqrtGrad", y, dy);
     rsqrt_gradient: |x, y, dy| apply2("RsqrtGrad", y, dy);
-    // TensorFlow's graph conjugates what its kernel conjugates again.
+    // The kernels of these two leave the conjugate to the graph.
     sigmoid_gradient: |x, y, dy| apply2("SigmoidGrad", conj(y), dy);
     tanh_gradient: |x, y, dy| apply2("TanhGrad", conj(y), dy);
     sin_gradient: |x, y, dy| dy * apply("Cos", conj(x));
@@ -281,8 +281,9 @@ super::binary::functions! {
         let y = y.conjugate();
         unless_zero(dy, T::constant(-1.0).times(dy).times(y).times(y))
     }, cost::ARITHMETIC;
-    SigmoidGrad: Field, |y, dy| dy.times(y.conjugate()).times(T::ONE.minus(y.conjugate())), cost::ARITHMETIC;
-    TanhGrad: Field, |y, dy| dy.times(T::ONE.minus(y.conjugate().times(y.conjugate()))), cost::ARITHMETIC;
+    // Unlike the three above, these two take the output as it is; the graph conjugates it.
+    SigmoidGrad: Field, |y, dy| dy.times(y).times(T::ONE.minus(y)), cost::ARITHMETIC;
+    TanhGrad: Field, |y, dy| dy.times(T::ONE.minus(y.times(y))), cost::ARITHMETIC;
 }
 
 /// No gradient stays no gradient, even where the function's slope is infinite.

@@ -3,17 +3,16 @@
 //! In training, `y` uses the biased variance of the batch, while the variance *output* (for moving averages) is
 //! the unbiased one. The reserve outputs carry mean and biased variance to the gradient.
 
-use tensorfleet_core::{Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, Tensor, bail, ensure};
 
-use crate::builder::NewNode;
 use crate::dispatch;
-use crate::gradients::{Differential, Grad, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
 use crate::parallel;
 use crate::shape_context::ShapeContext;
 
+use super::batch_norm_gradients::{norm_grad_gradient, norm_gradient};
 use super::real::Real;
 
 /// The family's table.
@@ -61,7 +60,7 @@ pub(crate) static OPS: &[Op] = &[
         "T: {float}; epsilon: float = 0.0001; data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
     )
     .shape(norm_grad_shape)
-    .kernel(norm_grad),
+    .kernel(norm_grad).gradient(norm_grad_gradient),
     Op::new(
         "FusedBatchNormGradV2",
         "y_backprop: T, x: T, scale: float, reserve_space_1: U, reserve_space_2: U -> x_backprop: T, \
@@ -72,7 +71,7 @@ pub(crate) static OPS: &[Op] = &[
          data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
     )
     .shape(norm_grad_shape)
-    .kernel(norm_grad),
+    .kernel(norm_grad).gradient(norm_grad_gradient),
     Op::new(
         "FusedBatchNormGradV3",
         "y_backprop: T, x: T, scale: float, reserve_space_1: U, reserve_space_2: U, reserve_space_3: U -> \
@@ -83,46 +82,8 @@ pub(crate) static OPS: &[Op] = &[
          data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'; is_training: bool = true",
     )
     .shape(norm_grad_shape)
-    .kernel(norm_grad),
+    .kernel(norm_grad).gradient(norm_grad_gradient),
 ];
-
-/// The gradient with respect to input, scale and offset. That of a batch's statistics is part of the kernel's work; with
-/// given statistics, the kernel wants channels last.
-fn norm_gradient(d: &mut Differential<'_>) -> Result<Grads> {
-    let (mut x, scale, mut dy) = (d.input(0)?, d.input(1)?, d.dy(0)?);
-    let (training, format): (bool, String) = (d.attr("is_training")?, d.attr("data_format")?);
-    let (version, has_third) = match &*d.node().op {
-        "FusedBatchNorm" => ("FusedBatchNormGrad", false),
-        "FusedBatchNormV2" => ("FusedBatchNormGradV2", false),
-        _ => ("FusedBatchNormGradV3", true),
-    };
-    let (mean, variance) = match training {
-        true => (d.output(3), d.output(4)),
-        false => (d.input(3)?, d.input(4)?),
-    };
-    let turned: Option<(&[i32], &[i32], &str)> = match (training, format.as_str()) {
-        (false, "NCHW") => Some((&[0, 2, 3, 1], &[0, 3, 1, 2], "NHWC")),
-        (false, "NCDHW") => Some((&[0, 2, 3, 4, 1], &[0, 4, 1, 2, 3], "NDHWC")),
-        _ => None,
-    };
-    if let Some((channels_last, _, _)) = turned {
-        x = d.emit(NewNode::new("Transpose").input(x).input(Tensor::vector(channels_last)?))?;
-        dy = d.emit(NewNode::new("Transpose").input(dy).input(Tensor::vector(channels_last)?))?;
-    }
-    let mut inputs = vec![dy, x, scale, mean, variance];
-    if has_third {
-        inputs.push(d.output(5));
-    }
-    let format = turned.map_or(format.as_str(), |(_, _, format)| format);
-    let gradient = d.with_attrs(version, &inputs, &["epsilon", "is_training"]).attr("data_format", format);
-    let gradient = d.add(gradient)?;
-    let mut dx = Endpoint::new(gradient, 0);
-    if let Some((_, back, _)) = turned {
-        dx = d.emit(NewNode::new("Transpose").input(dx).input(Tensor::vector(back)?))?;
-    }
-    let dense = |slot| Some(Grad::Dense(Endpoint::new(gradient, slot)));
-    Ok(vec![Some(Grad::Dense(dx)), dense(1), dense(2), None, None])
-}
 
 /// The axis of the channels, for a shape of this rank.
 fn channel_axis(node: &NodeSpec<'_>, rank: usize) -> Result<usize> {

@@ -2,6 +2,7 @@
 
 mod activations;
 mod batch_norm;
+mod batch_norm_gradients;
 mod bias;
 mod conv;
 #[cfg(test)]
