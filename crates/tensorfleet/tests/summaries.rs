@@ -121,3 +121,140 @@ fn everything_a_run_tells_is_read_back_in_order() {
         (SessionStatus::Checkpoint, "/tmp/model.ckpt-8")
     );
 }
+
+/// The metadata of the values tagged `t`, in order.
+fn described(events: &[Event]) -> Vec<bool> {
+    let values = events.iter().filter_map(|event| match &event.what {
+        Some(What::Summary(summary)) => Some(&summary.value),
+        _ => None,
+    });
+    values.flatten().filter(|value| value.tag == "t").map(|value| value.metadata.is_some()).collect()
+}
+
+#[test]
+fn metadata_comes_with_the_first_value_of_each_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let g = Graph::new();
+    let metadata = SummaryMetadata { display_name: "name".into(), ..Default::default() };
+    let summary = g.summary("t").tensor([1.0f32, 2.0], metadata).unwrap();
+    let value = Session::new(&g).run(&summary).unwrap();
+    let writer = FileWriter::new(&text(scratch.path())).unwrap();
+    let first = writer.path().unwrap();
+    (0..3).for_each(|step| writer.add_summary(&value, step).unwrap());
+    writer.close().unwrap();
+    writer.reopen().unwrap();
+    let second = writer.path().unwrap();
+    (3..5).for_each(|step| writer.add_summary(&value, step).unwrap());
+    writer.close().unwrap();
+    assert!(first < second, "{first:?} {second:?}");
+    assert_eq!(described(&read(&first)), [true, false, false]);
+    assert_eq!(described(&read(&second)), [true, false]);
+    assert_eq!(read(scratch.path()).len(), 7);
+}
+
+#[test]
+fn a_closed_writer_says_so_until_it_is_reopened() {
+    let scratch = tempfile::tempdir().unwrap();
+    let writer = FileWriterOptions::new().filename_suffix(".eval").open(&text(scratch.path())).unwrap();
+    let name = writer.path().unwrap().file_name().unwrap().to_string_lossy().to_string();
+    let parts: Vec<&str> = name.splitn(5, '.').collect();
+    assert_eq!(parts[..3], ["events", "out", "tfevents"]);
+    assert!(parts[3].len() == 10 && parts[3].parse::<u64>().is_ok(), "{name}");
+    assert!(parts[4].len() > ".eval".len() && parts[4].ends_with(".eval"), "{name}");
+    writer.close().unwrap();
+    writer.close().unwrap();
+    assert_eq!(writer.path(), None);
+    assert_eq!(writer.flush().unwrap_err().code(), Code::FailedPrecondition);
+    let refused = writer.add_scalar("a", 1.0, 1).unwrap_err();
+    assert!(refused.message().contains("reopen"), "{refused}");
+    writer.reopen().unwrap();
+    writer.reopen().unwrap();
+    writer.add_scalar("a", 1.0, 1).unwrap();
+    drop(writer);
+    assert_eq!(read(scratch.path()).len(), 3);
+}
+
+#[test]
+fn users_of_a_directory_share_one_writer_until_the_last_one_goes() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = text(&scratch.path().join("run"));
+    let one = FileWriter::shared(&directory).unwrap();
+    let two = FileWriter::shared(&format!("{directory}/../run/")).unwrap();
+    assert_eq!(one.path(), two.path());
+    let (clone, threads) = (one.clone(), 4i64);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let writer = &clone;
+            scope.spawn(move || (0..50).for_each(|n| writer.add_scalar("n", thread as f64, n).unwrap()));
+        }
+    });
+    drop((one, two, clone));
+    // Nothing was flushed by hand: the last user left everything on the disk.
+    assert_eq!(read(Path::new(&directory)).len() as i64, 1 + 50 * threads);
+    let later = FileWriter::shared(&directory).unwrap();
+    later.close().unwrap();
+    let again = FileWriter::shared(&directory).unwrap();
+    again.add_scalar("n", 1.0, 1).unwrap();
+    assert!(again.path().is_some() && again.path() == later.path());
+}
+
+#[test]
+fn what_is_no_directory_and_no_summary_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(FileWriter::new(&text(&file)).is_err());
+    assert!(FileWriter::shared(&text(&file.join("below"))).is_err());
+    let writer = FileWriter::new(&text(scratch.path())).unwrap();
+    assert_eq!(writer.add_summary(&Tensor::string("\u{1}xyz"), 1).unwrap_err().code(), Code::InvalidArgument);
+    assert!(writer.add_summary(&Tensor::scalar(1.0f32), 1).is_err());
+    let code = |path: &Path| summary::events(path).map(drop).unwrap_err().code();
+    assert_eq!(code(&scratch.path().join("none")), Code::NotFound);
+    let empty = tempfile::tempdir().unwrap();
+    assert_eq!(code(empty.path()), Code::NotFound);
+}
+
+/// Whatever happens to a file, a reader gives a beginning of what was written, then at most one error.
+#[test]
+fn damaged_event_files_never_give_a_wrong_event() {
+    let scratch = tempfile::tempdir().unwrap();
+    let writer = FileWriter::new(&text(scratch.path())).unwrap();
+    for step in 0..20 {
+        writer.add_scalar("loss", 1.0 / (step + 1) as f64, step).unwrap();
+    }
+    let path = writer.path().unwrap();
+    writer.close().unwrap();
+    let (bytes, whole) = (std::fs::read(&path).unwrap(), read(&path));
+    let mut seed = 11u64;
+    let mut random = |bound: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % bound
+    };
+    let mut errors = 0;
+    for round in 0..500 {
+        let mut damaged = bytes.clone();
+        match round % 3 {
+            0 => damaged.truncate(random(bytes.len())),
+            1 => damaged[random(bytes.len())] ^= 1 << random(8),
+            _ => {
+                let (at, with) = (random(bytes.len()), random(256) as u8);
+                damaged[at..bytes.len().min(at + 8)].fill(with);
+            }
+        }
+        let copy = scratch.path().join("damaged");
+        std::fs::write(&copy, &damaged).unwrap();
+        let events: Vec<_> = summary::events(&copy).unwrap().collect();
+        let good = events.iter().take_while(|event| event.is_ok()).count();
+        let given: Vec<&Event> = events[..good].iter().flatten().collect();
+        assert_eq!(given, whole[..good].iter().collect::<Vec<_>>(), "round {round}");
+        assert!(events.len() - good <= 1, "round {round}");
+        // A cut between two records cannot be told from a file that is still being written.
+        if let Some(Err(status)) = events.last() {
+            assert_eq!(status.code(), Code::DataLoss);
+            errors += 1;
+        } else {
+            assert!(damaged == bytes || bytes.starts_with(&damaged), "round {round}");
+        }
+    }
+    assert!(errors > 400, "{errors}");
+}
