@@ -27,3 +27,4 @@ pub mod runner;
 pub mod stuck;
 pub mod suite;
 pub mod summary_check;
+pub mod trainer;
