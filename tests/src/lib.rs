@@ -28,3 +28,4 @@ pub mod seed_models;
 pub mod stuck;
 pub mod suite;
 pub mod summary_check;
+pub mod trainer;

@@ -8,6 +8,7 @@ mod coordinator;
 mod global_step;
 mod graph_file;
 mod hooks;
+mod looper;
 mod monitored_session;
 mod monitored_training;
 mod notice;
@@ -18,6 +19,7 @@ mod scaffold;
 mod session_creator;
 mod session_hook;
 mod session_manager;
+mod supervisor;
 mod sync_replicas;
 mod uninitialized;
 
@@ -42,6 +44,7 @@ pub use scaffold::Scaffold;
 pub use session_creator::{ChiefSessionCreator, SessionCreator, WorkerSessionCreator};
 pub use session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 pub use session_manager::{InitFn, Initialization, MAX_WAIT, RECOVERY_WAIT, SessionManager};
+pub use supervisor::{Supervisor, SupervisorBuilder};
 pub use sync_replicas::{SyncReplicasHook, SyncReplicasOptimizer};
 
 pub(crate) use queue_runner::Parts as QueueRunnerParts;
