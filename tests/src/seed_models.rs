@@ -53,7 +53,8 @@ impl Model<'_> {
         let constants = [format!("{name}/initial_value"), format!("{name}/Initializer/initial_value")];
         let node = self.case.graph.node.iter().find(|node| constants.contains(&node.name));
         let value = node.and_then(|node| node.attr.get("value"));
-        let value = value.ok_or_else(|| Status::not_found(format!("the case has no initial value of {name}")))?;
+        let value =
+            value.ok_or_else(|| Status::not_found(format!("the case has no initial value of {name}")))?;
         Ok(self.variable(name, Tensor::from_attr(value)?))
     }
 
@@ -78,7 +79,8 @@ impl Model<'_> {
         let (x, y) = (any(g, "Placeholder"), any(g, "Placeholder"));
         let weight = self.variable("weight", g.constant([0.3f32]));
         let bias = self.variable("bias", g.zeros(DType::Float, [1])?);
-        let global_step = if self.is_resource { self.resource_global_step() } else { g.get_or_create_global_step()? };
+        let global_step =
+            if self.is_resource { self.resource_global_step() } else { g.get_or_create_global_step()? };
         let line = x.mul(&weight)? + &bias;
         let cost = (y - line).square()?.reduce_mean(..)?;
         minimize(optimizer, &cost, &global_step)?;
@@ -111,7 +113,8 @@ impl Model<'_> {
         let hidden = (x.matmul(&w1)? + &b1).relu()?;
         let logits = (hidden.matmul(&w2)? + &b2).relu()?;
         let loss = (logits - y).square()?.reduce_mean(..)?;
-        let global_step = if self.is_resource { self.resource_global_step() } else { g.get_or_create_global_step()? };
+        let global_step =
+            if self.is_resource { self.resource_global_step() } else { g.get_or_create_global_step()? };
         minimize(optimizer, &loss, &global_step)?;
         self.finish()
     }
@@ -180,7 +183,7 @@ fn labels(g: &Graph) -> Output {
 
 /// The loss of seed 004.
 pub fn cross_entropy(x: &Output, y_: &Output, [hid_w, hid_b, sm_w, sm_b]: [&Variable; 4]) -> Result<Output> {
-    let hidden = x.matmul(hid_w)?.bias_add(hid_b)?.relu()?;
-    let y = hidden.matmul(sm_w)?.bias_add(sm_b)?.softmax()?;
+    let hidden = x.xw_plus_b(hid_w, hid_b)?.relu()?;
+    let y = hidden.xw_plus_b(sm_w, sm_b)?.softmax()?;
     (y_ * y.clip_by_value(1e-10, 1.0)?.log()?).reduce_sum(..)?.neg()
 }

@@ -104,11 +104,19 @@ fn a_killed_chief_resumes_from_its_checkpoint_and_workers_wait_for_it_when_the_m
     // ... until the model is gone. Then it says whom it waits for.
     ps.restart().unwrap();
     worker.allow(LAST_STEP).unwrap();
-    tensorfleet_tests::stuck::eventually("a word from the worker", std::time::Duration::from_secs(60), || {
-        let log = worker.log();
-        let expected = "the chief must initialise or restore it";
-        if log.contains(expected) && log.contains("Variables not initialized") { Ok(()) } else { Err(log) }
-    });
+    tensorfleet_tests::stuck::eventually(
+        "a word from the worker",
+        std::time::Duration::from_secs(60),
+        || {
+            let log = worker.log();
+            let expected = "the chief must initialise or restore it";
+            if log.contains(expected) && log.contains("Variables not initialized") {
+                Ok(())
+            } else {
+                Err(log)
+            }
+        },
+    );
     let mut chief = Trainer::start(&hosts, 0, &flags(dir, LAST_STEP)).unwrap();
     assert_eq!(chief.wait_until_ready().unwrap(), (saved, saved), "the newest checkpoint");
     let (resumed, _) = worker.wait_until_ready().unwrap();

@@ -111,8 +111,8 @@ impl VariableStore {
 #[must_use = "nothing happens before `enter`"]
 pub struct VariableScopeBuilder {
     graph: Graph,
-    /// What the name scope is called.
-    ops_name: String,
+    /// What the name scope is called, if one is opened.
+    ops_name: Option<String>,
     scope: VariableScope,
 }
 
@@ -137,12 +137,12 @@ impl Graph {
     pub fn new_variable_scope(&self, name: &str) -> VariableScopeBuilder {
         let outer = self.current_variable_scope();
         let scope = VariableScope { name: outer.qualified(name), ..outer };
-        VariableScopeBuilder { graph: self.clone(), ops_name: name.to_string(), scope }
+        VariableScopeBuilder { graph: self.clone(), ops_name: Some(name.to_string()), scope }
     }
 
     /// A scope that was entered before, wherever this code stands now.
     pub fn again_in(&self, scope: &VariableScope) -> VariableScopeBuilder {
-        let ops_name = scope.name.rsplit('/').next().unwrap_or_default().to_string();
+        let ops_name = scope.name.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_string);
         VariableScopeBuilder { graph: self.clone(), ops_name, scope: scope.clone() }
     }
 
@@ -151,7 +151,7 @@ impl Graph {
     pub fn unique_variable_scope<R>(&self, default: &str, body: impl FnOnce() -> R) -> R {
         let name = self.variable_store(|store| store.unused(default));
         let scope = VariableScope { name, ..self.current_variable_scope() };
-        VariableScopeBuilder { graph: self.clone(), ops_name: default.to_string(), scope }.enter(body)
+        VariableScopeBuilder { graph: self.clone(), ops_name: Some(default.to_string()), scope }.enter(body)
     }
 
     /// The variable scope this thread is in.
@@ -202,6 +202,12 @@ impl VariableScopeBuilder {
         self
     }
 
+    /// Leaves the names of ops as they are.
+    pub fn without_name_scope(mut self) -> VariableScopeBuilder {
+        self.ops_name = None;
+        self
+    }
+
     /// Runs `body` inside the scope; leaves it even if `body` panics.
     pub fn enter<R>(self, body: impl FnOnce() -> R) -> R {
         struct Leave<'a>(&'a Graph);
@@ -211,11 +217,15 @@ impl VariableScopeBuilder {
             }
         }
         let VariableScopeBuilder { graph, ops_name, scope } = self;
-        graph.name_scope(&ops_name, || {
+        let inside = || {
             graph.variable_store(|store| store.enter(scope));
             let _leave = Leave(&graph);
             body()
-        })
+        };
+        match ops_name {
+            Some(name) => graph.name_scope(&name, inside),
+            None => inside(),
+        }
     }
 }
 

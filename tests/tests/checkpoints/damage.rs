@@ -50,8 +50,18 @@ impl Saved {
     fn look(&self) -> Result<(), Status> {
         let reader = CheckpointReader::open(&self.prefix)?;
         for variable in self.graph.global_variables() {
-            let at = self.graph.global_variables().iter().position(|other| other.name() == variable.name()).unwrap();
-            assert_eq!(reader.tensor(&variable.name())?, self.values[at], "{} has another value", variable.name());
+            let at = self
+                .graph
+                .global_variables()
+                .iter()
+                .position(|other| other.name() == variable.name())
+                .unwrap();
+            assert_eq!(
+                reader.tensor(&variable.name())?,
+                self.values[at],
+                "{} has another value",
+                variable.name()
+            );
         }
         reader.verify()
     }

@@ -4,13 +4,16 @@
 //! this process, on a cluster, and on servers of TensorFlow alike.
 
 mod checkpoint_state;
+mod clip;
 mod coordinator;
 mod global_step;
 mod graph_file;
 mod hooks;
+mod learning_rate;
 mod looper;
 mod monitored_session;
 mod monitored_training;
+mod moving_average;
 mod notice;
 mod optimizer;
 mod queue_runner;
@@ -21,7 +24,7 @@ mod session_hook;
 mod session_manager;
 mod supervisor;
 mod sync_replicas;
-mod uninitialized;
+mod towers;
 
 pub use checkpoint_state::{
     CheckpointState, checkpoint_exists, get_checkpoint_state, latest_checkpoint, update_checkpoint_state,
@@ -32,8 +35,10 @@ pub use hooks::{
     CheckpointSaverHook, CheckpointSaverListener, Every, FeedFnHook, FinalOpsHook, GlobalStepWaiterHook,
     LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook, SummarySaverHook,
 };
+pub use learning_rate::{Decay, PolynomialDecay};
 pub use monitored_session::{MonitoredSession, MonitoredStep, StepContext};
 pub use monitored_training::MonitoredTrainingSession;
+pub use moving_average::ExponentialMovingAverage;
 pub use optimizer::{
     Adadelta, Adagrad, Adam, Ftrl, GradientDescent, GradientsAndVariables, Hyperparameter, MinimizeOptions,
     Momentum, Optimizer, OptimizerState, RmsProp, Slots, UpdateRule,
@@ -46,5 +51,6 @@ pub use session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 pub use session_manager::{InitFn, Initialization, MAX_WAIT, RECOVERY_WAIT, SessionManager};
 pub use supervisor::{Supervisor, SupervisorBuilder};
 pub use sync_replicas::{SyncReplicasHook, SyncReplicasOptimizer};
+pub use towers::{average_gradients, towers};
 
 pub(crate) use queue_runner::Parts as QueueRunnerParts;

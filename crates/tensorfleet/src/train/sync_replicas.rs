@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tensorfleet_core::{Code, DType, Result, Status, ensure};
 
 use super::coordinator::Coordinator;
+use super::moving_average::ExponentialMovingAverage;
 use super::optimizer::{GradientsAndVariables, Optimizer};
 use super::queue_runner::QueueRunner;
 use super::session_hook::SessionHook;
@@ -50,6 +51,7 @@ pub struct SyncReplicasOptimizer {
     inner: Box<dyn Optimizer>,
     replicas_to_aggregate: usize,
     total_num_replicas: usize,
+    averages: Option<(ExponentialMovingAverage, Vec<Variable>)>,
     name: String,
     built: Mutex<Option<Built>>,
 }
@@ -76,6 +78,7 @@ impl SyncReplicasOptimizer {
             inner: Box::new(inner),
             replicas_to_aggregate,
             total_num_replicas: replicas_to_aggregate,
+            averages: None,
             name: "sync_replicas".to_string(),
             built: Mutex::new(None),
         }
@@ -91,6 +94,16 @@ impl SyncReplicasOptimizer {
     /// Names the nodes.
     pub fn name(mut self, name: &str) -> SyncReplicasOptimizer {
         self.name = name.to_string();
+        self
+    }
+
+    /// Keeps moving averages of `variables`, updated with every round.
+    pub fn variable_averages(
+        mut self,
+        averages: ExponentialMovingAverage,
+        variables: Vec<Variable>,
+    ) -> SyncReplicasOptimizer {
+        self.averages = Some((averages, variables));
         self
     }
 
@@ -186,7 +199,9 @@ impl SyncReplicasOptimizer {
                 let (dtype, shape) = (variable.dtype()?, variable.shape()?);
                 let accumulator = match gradient {
                     Gradient::Dense(_) => graph.conditional_accumulator(dtype, shape, &shared_name)?,
-                    Gradient::Slices(_) => graph.sparse_conditional_accumulator(dtype, shape, &shared_name)?,
+                    Gradient::Slices(_) => {
+                        graph.sparse_conditional_accumulator(dtype, shape, &shared_name)?
+                    }
                 };
                 let step = local_step.value().cast(DType::Int64)?;
                 accumulated.sends.push(accumulator.apply_gradient(gradient, &step)?);
@@ -196,9 +211,11 @@ impl SyncReplicasOptimizer {
             })?;
         }
         for (accumulator, device) in accumulators {
-            accumulated.inits.push(graph.device(&device, || {
-                accumulator.set_global_step(&global_step.value().cast(DType::Int64)?)
-            })?);
+            accumulated.inits.push(
+                graph.device(&device, || {
+                    accumulator.set_global_step(&global_step.value().cast(DType::Int64)?)
+                })?,
+            );
         }
         Ok(accumulated)
     }
@@ -291,10 +308,13 @@ impl Optimizer for SyncReplicasOptimizer {
             let train = local_step.assign(&token)?.operation();
 
             let tokens_per_round = count(self.replicas_to_aggregate.max(self.total_num_replicas))?;
-            let round = graph.control_dependencies([&update], || {
+            let mut round = graph.control_dependencies([&update], || {
                 let tokens = graph.fill([tokens_per_round], &global_step.value())?;
                 token_queue.enqueue_many([&tokens])
             })?;
+            if let Some((averages, variables)) = &self.averages {
+                round = graph.control_dependencies([&round], || averages.apply(variables))?;
+            }
             let close_tokens_op = token_queue.close(false)?;
             let nothing = graph.no_op()?;
             // A session that is replaced after a failure must leave the queue open for the next one, so the runner closes
