@@ -89,7 +89,7 @@ fn compare_model(case: &Case) -> usize {
     let theirs: Vec<Output> = updates.into_iter().map(|(_, gradient)| gradient).collect();
 
     let session = Session::new(&g);
-    let init = runs(case).next().unwrap();
+    let init = runs(case).find(|step| step.fetches.is_empty() && !step.targets.is_empty()).unwrap();
     session.run(g.operation(&init.targets[0]).unwrap()).unwrap();
     let both = fed(case, train, &g, &session)
         .run((ours, theirs))

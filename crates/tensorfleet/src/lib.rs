@@ -63,7 +63,7 @@ pub use accumulator::ConditionalAccumulator;
 pub use array::{Ellipsis, Index, Indices, NewAxis};
 pub use control_flow::{LoopBuilder, OutputGroup};
 pub use fetch::{Fetch, Request, Results};
-pub use gradients::{Gradient, GradientsBuilder, IndexedSlices};
+pub use gradients::{Gate, Gradient, GradientsBuilder, IndexedSlices};
 pub use graph::Graph;
 pub use initializers::{Distribution, Fan, Initializer};
 pub use input::{Batch, InputProducer};

@@ -9,13 +9,14 @@ use tensorfleet_core::{DType, Endpoint, NodeId, Result, Status, Tensor};
 
 use super::aggregate::{Grad, sum};
 use super::differential::Differential;
+use super::gate::{Gate, gated};
 use super::paths::{Level, Paths, Unit};
 use crate::builder::{FlowId, GraphBuilder, Input, NewNode, adapt_literal};
 use crate::catalogue;
 use crate::op::Gradient;
 
 /// How gradients are built.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct GradientOptions {
     /// Gradients that arrive at the `ys`; ones where there is none.
     pub grad_ys: Vec<Option<Endpoint>>,
@@ -23,6 +24,19 @@ pub struct GradientOptions {
     pub stop_gradients: Vec<Endpoint>,
     /// Whether the nodes of a gradient go where the node is that they differentiate.
     pub colocate_with_ops: bool,
+    /// Which gradients wait for one another.
+    pub gate: Gate,
+}
+
+impl Default for GradientOptions {
+    fn default() -> GradientOptions {
+        GradientOptions {
+            grad_ys: Vec::new(),
+            stop_gradients: Vec::new(),
+            colocate_with_ops: false,
+            gate: Gate::None,
+        }
+    }
 }
 
 /// Adds the nodes that compute the gradient of the sum of `ys` with respect to each of `xs`; `None` for an `x` that
@@ -38,9 +52,13 @@ pub fn gradients(
     }
     let depth = builder.depth();
     builder.enter_name_scope("gradients")?;
-    let result = Engine::new(builder, ys, xs, options).and_then(|engine| engine.run(ys, xs));
+    let grads = Engine::new(builder, ys, xs, options).and_then(|engine| engine.run(ys, xs));
+    let grads = match options.gate {
+        Gate::Graph => grads.and_then(|grads| gated(builder, grads)),
+        Gate::None | Gate::Op => grads,
+    };
     builder.leave(depth);
-    result
+    grads
 }
 
 pub(super) struct Engine<'a> {
@@ -217,9 +235,11 @@ impl<'a> Engine<'a> {
             }
         };
         let scope = format!("{}_grad", self.builder.node(node).name);
+        let gate = self.options.gate;
         let grads = self.beside(node, |builder| {
             builder.enter_name_scope(&scope)?;
-            function(&mut Differential::new(builder, node, arriving))
+            let grads = function(&mut Differential::new(builder, node, arriving))?;
+            if gate == Gate::Op { gated(builder, grads) } else { Ok(grads) }
         })?;
         match grads.len() == count {
             true => Ok(grads),
