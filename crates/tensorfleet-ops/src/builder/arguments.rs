@@ -270,9 +270,16 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Writes defaults into the node, as TensorFlow's front end does, and asks for what is missing.
+    /// Writes defaults into the node, as TensorFlow's front end does, and asks for what is missing. Attributes that servers
+    /// of TensorFlow 1.15 do not know are left out where they have their defaults.
     fn complete(&mut self) -> Result<()> {
         for decl in &self.signature.attrs {
+            if is_newer_than_1_15(self.op, &decl.name) {
+                if self.attrs.get(&decl.name) == decl.default.as_ref() {
+                    self.attrs.remove(&decl.name);
+                }
+                continue;
+            }
             if self.attrs.contains_key(&decl.name) {
                 continue;
             }
@@ -286,6 +293,31 @@ impl Binder<'_> {
             bail!(InvalidArgument, "'{}' Op has no attr '{unknown}'", self.op);
         }
         Ok(())
+    }
+}
+
+/// Whether TensorFlow 1.15, whose graph version the builder writes, has the op without this attribute. All of them have
+/// defaults. (Found by comparing the catalogue with its registry.)
+fn is_newer_than_1_15(op: &str, attr: &str) -> bool {
+    match attr {
+        "allow_missing_files"
+        | "allowed_devices"
+        | "bad_indices_policy"
+        | "debug_name"
+        | "exponential_avg_factor"
+        | "grad_a"
+        | "grad_b"
+        | "grad_x"
+        | "grad_y"
+        | "index_type"
+        | "multiply_linear_by_lr"
+        | "shape_type"
+        | "sparse_gradient"
+        | "Tk"
+        | "Tsegmentids" => true,
+        "explicit_paddings" => op.starts_with("DepthwiseConv2d") || op.starts_with("MaxPool"),
+        "validate_shape" => op == "AssignVariableOp",
+        _ => false,
     }
 }
 

@@ -74,7 +74,7 @@ pub struct MinimizeOptions {
 /// assert_eq!(session.run(&global_step)?.to_scalar::<i64>()?, 2);
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
-pub trait Optimizer {
+pub trait Optimizer: Send + Sync {
     /// The name of train ops and slot variables, e.g. `Adam`.
     fn name(&self) -> &str;
 
@@ -213,7 +213,7 @@ impl OptimizerState {
 }
 
 /// How one kind of optimizer changes variables; who implements this has an [`Optimizer`].
-pub trait UpdateRule {
+pub trait UpdateRule: Send + Sync {
     /// Values that the updates of one train op share, such as the learning rate.
     type Prepared;
 
