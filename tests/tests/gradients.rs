@@ -4,12 +4,16 @@
 
 #[path = "gradients/arrays.rs"]
 mod arrays;
+#[path = "gradients/control_flow.rs"]
+mod control_flow;
 #[path = "gradients/edge_values.rs"]
 mod edge_values;
 #[path = "gradients/math.rs"]
 mod math;
 #[path = "gradients/neural_network.rs"]
 mod neural_network;
+#[path = "gradients/state.rs"]
+mod state;
 
 use std::collections::BTreeSet;
 
@@ -18,10 +22,33 @@ use tensorfleet_ops::op::Gradient;
 use tensorfleet_tests::gradient_check::GradientCase;
 
 /// Ops that are differentiated through in tests of their own, because they need more than a function of tensors.
-const SHOWN_ELSEWHERE: &[&str] = &[];
+const SHOWN_ELSEWHERE: &[&str] = &[
+    // In `state`.
+    "PreventGradient",
+    "ReadVariableOp",
+    "ResourceGather",
+    "ResourceGatherNd",
+    // In `control_flow`.
+    "NextIteration",
+    "RefEnter",
+    "RefExit",
+    "RefIdentity",
+    "RefMerge",
+    "RefNextIteration",
+    "RefSwitch",
+    "TensorArrayConcatV3",
+    "TensorArrayGatherV3",
+    "TensorArrayReadV3",
+    "TensorArrayScatterV3",
+    "TensorArraySplitV3",
+    "TensorArrayWriteV3",
+];
 
 fn cases() -> Vec<GradientCase> {
-    [math::cases(), neural_network::cases(), arrays::cases()].into_iter().flatten().collect()
+    [math::cases(), neural_network::cases(), arrays::cases(), control_flow::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Gradients as values of the graph, and their sums.
 
-use tensorfleet_core::{Endpoint, Result, Tensor};
+use tensorfleet_core::{DType, Endpoint, Result, Tensor};
 
 use crate::builder::{GraphBuilder, Input, NewNode};
 
@@ -35,7 +35,11 @@ pub fn densify(builder: &mut GraphBuilder, grad: Grad) -> Result<Endpoint> {
             .input(int(1)?)
             .attr("shrink_axis_mask", 1i64),
     )?;
-    builder.emit(NewNode::new("UnsortedSegmentSum").input(values).input(indices).input(rows))
+    let dense = builder.emit(NewNode::new("UnsortedSegmentSum").input(values).input(indices).input(rows))?;
+    if let Some(shape) = builder.facts(dense_shape)?.as_shape.clone() {
+        builder.set_shape(dense, &shape)?;
+    }
+    Ok(dense)
 }
 
 /// The sum of gradients that arrive at one place; `None` if there are none. Rows stay rows: those of several gradients
@@ -68,6 +72,13 @@ fn concatenate(builder: &mut GraphBuilder, grads: &[Grad]) -> Result<Grad> {
             all_values.push(values);
             all_indices.push(indices);
             shape = Some(dense_shape);
+        }
+    }
+    // Row numbers of two dtypes become those of the larger.
+    let dtypes: Vec<DType> = all_indices.iter().map(|&part| builder.dtype(part)).collect::<Result<_>>()?;
+    if dtypes.windows(2).any(|pair| pair.first() != pair.last()) {
+        for indices in &mut all_indices {
+            *indices = builder.emit(NewNode::new("Cast").input(*indices).attr("DstT", DType::Int64))?;
         }
     }
     let mut concat = |parts: Vec<Endpoint>| {

@@ -17,8 +17,8 @@ use crate::builder::{Input, NewNode};
 pub(crate) fn loop_without_context(d: &mut Differential<'_>) -> Result<Grads> {
     let node = d.node();
     Err(Status::unimplemented(format!(
-        "The gradient of '{}' ({}) does not exist: it is part of a while loop that was imported as nodes; only loops that \
-         were built in this graph can be differentiated",
+        "The gradient of '{}' ({}) does not exist: it is part of a while loop that was imported as nodes, or that is not \
+         finished; only a loop that was built in this graph can be differentiated, as a whole and from outside",
         node.name, node.op
     )))
 }
