@@ -60,6 +60,8 @@ const BINARY: &[(&str, (f64, f64), (f64, f64))] = &[
     ("Xlog1py", (0.5, 2.0), (0.5, 2.0)),
     ("Atan2", (0.5, 2.0), (-2.0, -0.5)),
     ("FloorMod", (5.1, 5.9), (2.1, 2.4)),
+    ("Igamma", (0.5, 4.0), (0.4, 5.0)),
+    ("Igammac", (0.5, 4.0), (0.4, 5.0)),
 ];
 
 /// Functions that complex numbers have too.
