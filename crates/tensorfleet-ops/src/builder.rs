@@ -9,6 +9,7 @@
 //! Adding a node takes time proportional to its edges and to the depth of the scopes around it.
 
 mod arguments;
+mod backward;
 mod control_flow;
 mod facts;
 mod import;
@@ -35,6 +36,7 @@ use names::UniqueNames;
 use scope::Frame;
 
 pub use arguments::python_name;
+pub(crate) use backward::{BackwardLoop, LoopParts};
 pub use control_flow::{Cond, FlowId, Loop, LoopOptions};
 pub use facts::OutputFacts;
 pub use literal::adapted as adapt_literal;
@@ -265,6 +267,10 @@ impl GraphBuilder {
         }
         let peers: Vec<NodeId> = colocate_with.iter().copied().chain(self.scopes.colocations()).collect();
         if peers.is_empty() {
+            if let Some(group) = self.scopes.class() {
+                let class = vec![format!("loc:@{group}")].into_attr();
+                node.attrs.entry("_class".to_string()).or_insert(class);
+            }
             return Ok(());
         }
         if let Some(placed) = peers.iter().find(|&&peer| !self.node(peer).device.is_empty()) {
@@ -379,6 +385,12 @@ impl GraphBuilder {
     /// Makes every new node fail, because the scope it is meant for is not valid.
     pub fn enter_invalid(&mut self, reason: Status) {
         self.scopes.push(Frame::Invalid(reason));
+    }
+
+    /// Places new nodes where the node called `name` will be, which need not exist yet. They stay with a node they are
+    /// colocated with, if there is one.
+    pub fn enter_class(&mut self, name: &str) {
+        self.scopes.push(Frame::Class(name.into()));
     }
 
     /// Places new nodes where `node` is.

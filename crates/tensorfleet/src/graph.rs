@@ -1,5 +1,6 @@
 //! [`Graph`]: the handle programs build with.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,10 +12,15 @@ use tensorfleet_core::{Endpoint, Node, NodeId, Result, Status, parse_endpoint};
 use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, NewNode, Scopes};
 use tensorfleet_proto::tensorflow::GraphDef;
 
+use crate::collections::Collections;
 use crate::op_builder::OpBuilder;
 use crate::operation::Operation;
 use crate::output::Output;
-use crate::variable::{Collections, Variable};
+use crate::variable::Variable;
+use crate::variable_scope::VariableStore;
+
+/// The graph's part of a seed where only the op's part is given, as in TensorFlow.
+const DEFAULT_GRAPH_SEED: i64 = 87654321;
 
 /// A dataflow graph under construction.
 ///
@@ -48,6 +54,9 @@ struct State {
     /// Scopes of the threads that are inside one.
     scopes: FxHashMap<ThreadId, Scopes>,
     collections: Collections,
+    /// What [`Graph::add_to_collection`] gathers, by key.
+    gathered: BTreeMap<String, Vec<Endpoint>>,
+    variable_store: VariableStore,
     random_seed: Option<i64>,
 }
 
@@ -226,6 +235,29 @@ impl Graph {
         self.group_named("init", self.local_variables().iter().map(Variable::initializer))
     }
 
+    /// Adds an output to the collection called `key`, such as `summaries` or `losses`: where one part of a program
+    /// leaves what another will look for.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// g.add_to_collection("losses", &g.constant(1.0f32))?;
+    /// assert_eq!(g.collection("losses")[0].name(), "Const:0");
+    /// assert!(g.collection("summaries").is_empty());
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn add_to_collection(&self, key: &str, output: &Output) -> Result<()> {
+        let endpoint = output.endpoint_in(self)?;
+        self.0.state.lock().gathered.entry(key.to_string()).or_default().push(endpoint);
+        Ok(())
+    }
+
+    /// The outputs of a collection, in the order they were added.
+    pub fn collection(&self, key: &str) -> Vec<Output> {
+        let endpoints = self.0.state.lock().gathered.get(key).cloned().unwrap_or_default();
+        endpoints.into_iter().map(|endpoint| self.output_at(endpoint)).collect()
+    }
+
     /// Makes the random numbers of ops built from now on the same in every program: each op's seed follows from this
     /// one and from the number of nodes before it, as in TensorFlow.
     pub fn set_random_seed(&self, seed: i64) {
@@ -234,17 +266,32 @@ impl Graph {
 
     /// The seeds of a random op that is built now; zeros mean other numbers in each session.
     pub(crate) fn seeds(&self) -> (i64, i64) {
+        self.seeds_for(None)
+    }
+
+    /// The seeds of a random op that has a seed of its own.
+    pub(crate) fn seeds_for(&self, own: Option<i64>) -> (i64, i64) {
         let state = self.0.state.lock();
-        match state.random_seed {
-            Some(0) if state.builder.graph().is_empty() => (0, i64::from(i32::MAX)),
-            Some(seed) => (seed, state.builder.graph().len() as i64),
-            None => (0, 0),
+        let pair = match (state.random_seed, own) {
+            (Some(seed), Some(own)) => (seed, own),
+            (Some(seed), None) => (seed, state.builder.graph().len() as i64),
+            (None, Some(own)) => (DEFAULT_GRAPH_SEED, own),
+            (None, None) => return (0, 0),
+        };
+        match pair {
+            (0, 0) => (0, i64::from(i32::MAX)),
+            other => other,
         }
     }
 
     /// Whether both handles are the same graph.
     pub fn is_same(&self, other: &Graph) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What tells this graph from others while a handle of it exists.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
     }
 
     /// Works on the graph itself, with the scopes of this thread: for front ends and gradients that need more than
@@ -273,8 +320,17 @@ impl Graph {
         body()
     }
 
-    pub(crate) fn collect(&self, add: impl FnOnce(&mut Collections)) {
-        add(&mut self.0.state.lock().collections);
+    /// The prefix of names of nodes built now, without a slash at its end.
+    pub(crate) fn current_name_scope(&self) -> String {
+        self.build(|builder| builder.name_scope().to_string())
+    }
+
+    pub(crate) fn variable_store<R>(&self, work: impl FnOnce(&mut VariableStore) -> R) -> R {
+        work(&mut self.0.state.lock().variable_store)
+    }
+
+    pub(crate) fn collect<R>(&self, work: impl FnOnce(&mut Collections) -> R) -> R {
+        work(&mut self.0.state.lock().collections)
     }
 
     pub(crate) fn complete_len(&self) -> usize {

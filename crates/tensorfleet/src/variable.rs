@@ -7,7 +7,7 @@
 use std::fmt;
 
 use tensorfleet_core::{DType, Endpoint, NodeId, PartialShape, Result, Status};
-use tensorfleet_ops::builder::{GraphBuilder, Input, NewNode};
+use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, Input, NewNode};
 
 use crate::graph::Graph;
 use crate::operand::{Arg, Operand};
@@ -36,26 +36,25 @@ pub struct Variable {
 /// The nodes of a variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
-    kind: Kind,
-    dtype: DType,
-    handle: Endpoint,
-    initial_value: Endpoint,
-    initializer: NodeId,
-    read: Endpoint,
+    pub(crate) kind: Kind,
+    pub(crate) dtype: DType,
+    pub(crate) handle: Endpoint,
+    pub(crate) initial_value: Endpoint,
+    pub(crate) initializer: NodeId,
+    pub(crate) read: Endpoint,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Reference,
     Resource,
 }
 
-/// The variables of a graph by purpose.
-#[derive(Default)]
-pub(crate) struct Collections {
-    pub(crate) global: Vec<Parts>,
-    pub(crate) trainable: Vec<Parts>,
-    pub(crate) local: Vec<Parts>,
+/// What a variable starts with.
+pub(crate) enum Initial {
+    Value(Arg),
+    /// What this builds, inside the scope `NAME/Initializer`.
+    By(Box<dyn FnOnce() -> Result<Output>>),
 }
 
 /// A variable about to be built.
@@ -67,6 +66,13 @@ pub struct VariableBuilder {
     dtype: Option<DType>,
     is_trainable: bool,
     is_local: bool,
+}
+
+/// The first value of a variable, once its nodes are built.
+struct FirstValue {
+    endpoint: Endpoint,
+    /// Whether it was made for this variable, and so declares that it belongs where the variable is.
+    is_own: bool,
 }
 
 impl Graph {
@@ -124,7 +130,25 @@ impl VariableBuilder {
 
     /// Builds the variable, which starts with the value of `initial`.
     pub fn init(self, initial: impl Operand) -> Variable {
-        let parts = self.build(initial.into_arg());
+        self.init_with(Initial::Value(initial.into_arg()))
+    }
+
+    /// Builds the variable, which starts with what `initial` builds. As in TensorFlow the nodes of `initial` stand in the
+    /// name scope `NAME/Initializer` and are placed with the variable.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let make = { let g = g.clone(); move || g.truncated_normal([2, 3], 0.0, 0.1) };
+    /// let w = g.new_variable("w").init_by(make);
+    /// assert_eq!(w.initial_value().name(), "w/Initializer/truncated_normal:0");
+    /// ```
+    pub fn init_by(self, initial: impl FnOnce() -> Result<Output> + 'static) -> Variable {
+        self.init_with(Initial::By(Box::new(initial)))
+    }
+
+    pub(crate) fn init_with(self, initial: Initial) -> Variable {
+        let parts = self.build(initial);
         if let Ok(parts) = &parts {
             self.graph.collect(|collections| {
                 let parts = parts.clone();
@@ -142,18 +166,64 @@ impl VariableBuilder {
     }
 
     /// Variables belong to no branch or loop and wait for nothing.
-    fn build(&self, initial: Arg) -> Result<Parts> {
-        let initial = self.initial_input(initial)?;
-        self.graph.build(|builder| {
-            let depth = builder.depth();
+    fn build(&self, initial: Initial) -> Result<Parts> {
+        let graph = &self.graph;
+        let enter = |builder: &mut GraphBuilder| {
             builder.enter_outside();
-            let built = builder.enter_name_scope(&self.name).and_then(|()| match self.kind {
-                Kind::Reference => reference(builder, initial),
-                Kind::Resource => resource(builder, initial),
-            });
-            builder.leave(depth);
-            built
+            if let Err(status) = builder.enter_name_scope(&self.name) {
+                builder.enter_invalid(status);
+            }
+        };
+        graph.scoped(enter, || {
+            let scope = graph.build(|builder| builder.name_scope().to_string());
+            let first = self.first_value(&scope, initial)?;
+            graph.build(|builder| match self.kind {
+                Kind::Reference => reference(builder, first),
+                Kind::Resource => resource(builder, first.endpoint),
+            })
         })
+    }
+
+    /// The first value as an edge. Nodes made for it say that they belong to the variable; the constant of a reference
+    /// variable does not, as in TensorFlow.
+    fn first_value(&self, scope: &str, initial: Initial) -> Result<FirstValue> {
+        let graph = &self.graph;
+        let inside = |builder: &mut GraphBuilder| {
+            builder.enter_device(DeviceScope::Reset);
+            builder.enter_class(scope);
+        };
+        let make = match initial {
+            Initial::By(make) => make,
+            Initial::Value(value) => {
+                let endpoint = match (self.initial_input(value)?, self.kind) {
+                    (Input::Edge(endpoint), _) => endpoint,
+                    (Input::Tensor(value), Kind::Reference) => {
+                        graph.build(|builder| builder.constant("initial_value", value))?
+                    }
+                    (Input::Tensor(value), Kind::Resource) => graph.name_scope("Initializer", || {
+                        graph.scoped(inside, || {
+                            graph.build(|builder| builder.constant("initial_value", value))
+                        })
+                    })?,
+                    _ => return Err(Status::internal("an initial value is an edge or a tensor")),
+                };
+                return Ok(FirstValue { endpoint, is_own: false });
+            }
+        };
+        let value = graph.name_scope("Initializer", || graph.scoped(inside, make))?;
+        let (endpoint, dtype) = (value.endpoint_in(graph)?, value.dtype()?);
+        self.check_dtype(dtype)?;
+        Ok(FirstValue { endpoint, is_own: true })
+    }
+
+    fn check_dtype(&self, dtype: DType) -> Result<()> {
+        match self.dtype {
+            Some(wanted) if wanted != dtype => Err(Status::invalid_argument(format!(
+                "Variable '{}' is {wanted}, but its initial value is {dtype}",
+                self.name
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn initial_input(&self, initial: Arg) -> Result<Input> {
@@ -172,56 +242,39 @@ impl VariableBuilder {
             Input::Tensor(tensor) => tensor.dtype(),
             _ => return Ok(input),
         };
-        match self.dtype {
-            Some(wanted) if wanted != dtype => Err(Status::invalid_argument(format!(
-                "Variable '{}' is {wanted}, but its initial value is {dtype}",
-                self.name
-            ))),
-            _ => Ok(input),
-        }
-    }
-}
-
-/// The initial value as an edge; a constant is added under the name `initial_value`.
-fn initial_value(builder: &mut GraphBuilder, initial: Input, class: Option<String>) -> Result<Endpoint> {
-    match initial {
-        Input::Edge(endpoint) => Ok(endpoint),
-        Input::Tensor(tensor) => {
-            let node = NewNode::new("Const").name("initial_value").attr("dtype", tensor.dtype());
-            let node = node.attr("value", tensor);
-            let Some(class) = class else { return builder.emit(node) };
-            anywhere(builder, |builder| builder.emit(node.attr("_class", vec![class])))
-        }
-        _ => Err(Status::internal("an initial value is an edge or a tensor")),
+        self.check_dtype(dtype)?;
+        Ok(input)
     }
 }
 
 /// Builds inside the name scope of the variable, whose own node has the scope's name.
-fn reference(builder: &mut GraphBuilder, initial: Input) -> Result<Parts> {
+fn reference(builder: &mut GraphBuilder, first: FirstValue) -> Result<Parts> {
     let scope = builder.name_scope().to_string();
-    let initial = initial_value(builder, initial, None)?;
+    let initial = first.endpoint;
     let (dtype, shape) = (builder.dtype(initial)?, builder.shape(initial)?.clone());
-    let handle = builder.emit(
-        NewNode::new("VariableV2").name(format!("{scope}/")).attr("dtype", dtype).attr("shape", shape),
-    )?;
+    let depth = builder.depth();
+    if first.is_own {
+        builder.enter_class(&scope);
+    }
+    let handle = NewNode::new("VariableV2").name(format!("{scope}/")).attr("dtype", dtype);
+    let handle = builder.emit(handle.attr("shape", shape));
+    builder.leave(depth);
+    let handle = handle?;
     let initializer = builder.add(NewNode::new("Assign").input(handle).input(initial))?;
     let read = NewNode::new("Identity").name("read").input(handle).colocate_with(handle.node);
     let read = builder.emit(read)?;
     Ok(Parts { kind: Kind::Reference, dtype, handle, initial_value: initial, initializer, read })
 }
 
-fn resource(builder: &mut GraphBuilder, initial: Input) -> Result<Parts> {
+fn resource(builder: &mut GraphBuilder, initial: Endpoint) -> Result<Parts> {
     let scope = builder.name_scope().to_string();
-    let class = format!("loc:@{scope}");
-    let initial =
-        within(builder, "Initializer", |builder| initial_value(builder, initial, Some(class.clone())))?;
     let (dtype, shape) = (builder.dtype(initial)?, builder.shape(initial)?.clone());
     let handle = NewNode::new("VarHandleOp")
         .name(format!("{scope}/"))
         .attr("dtype", dtype)
         .attr("shape", shape)
-        .attr("shared_name", scope)
-        .attr("_class", vec![class]);
+        .attr("_class", vec![format!("loc:@{scope}")])
+        .attr("shared_name", scope);
     let handle = builder.emit(handle)?;
     within(builder, "IsInitialized", |builder| {
         builder.add(NewNode::new("VarIsInitializedOp").input(handle))
@@ -259,6 +312,10 @@ fn anywhere<R>(builder: &mut GraphBuilder, work: impl FnOnce(&mut GraphBuilder) 
 impl Variable {
     pub(crate) fn new(graph: &Graph, parts: Result<Parts>) -> Variable {
         Variable { graph: graph.clone(), parts }
+    }
+
+    pub(crate) fn parts(&self) -> Result<Parts> {
+        self.parts.clone()
     }
 
     fn output(&self, which: impl FnOnce(&Parts) -> Endpoint) -> Output {
@@ -383,7 +440,8 @@ impl Variable {
             Kind::Resource => {
                 let value = value.into_arg().into_output(&self.graph, "Const", Some(parts.dtype))?;
                 let update = self.graph.op(resource_op).input(self.handle()).input(value).build()?;
-                self.graph.control_dependencies([update], || self.value()).check()
+                let read = self.graph.op("ReadVariableOp").attr("dtype", parts.dtype);
+                self.graph.control_dependencies([update], || read.input(self.handle()).output())
             }
         }
     }

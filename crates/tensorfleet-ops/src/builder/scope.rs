@@ -97,6 +97,9 @@ pub(super) enum Frame {
     /// Hides the control inputs and the branches and loops around it.
     Outside,
     Colocate(NodeId),
+    /// The colocation group of nodes that no node around gives another: of those that make a variable's first value,
+    /// which exist before the variable does.
+    Class(Arc<str>),
     /// Hides the devices and colocations around it: nodes go where their inputs are.
     Anywhere,
     /// The scope could not be entered; every node built inside fails with the reason.
@@ -180,6 +183,16 @@ impl Scopes {
             Frame::Colocate(node) => Some(*node),
             _ => None,
         })
+    }
+
+    /// The colocation group of nodes that are colocated with no node.
+    pub(super) fn class(&self) -> Option<&str> {
+        let near = self.0.iter().rev().take_while(|frame| !matches!(frame, Frame::Anywhere));
+        near.filter_map(|frame| match frame {
+            Frame::Class(group) => Some(&**group),
+            _ => None,
+        })
+        .next()
     }
 
     /// The device of `node`, whose own device string counts as the innermost scope.

@@ -33,7 +33,7 @@ pub(crate) static OPS: &[Op] = &[
         .not_differentiable(),
 ];
 
-fn broadcast_to_gradient(d: &mut Differential<'_>) -> Grads {
+fn broadcast_to_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dy) = (d.input(0)?, d.output(0), d.dy(0)?);
     let (dx, _) = d.unbroadcast((x, dy), (y, dy))?;
     d.flow_first(dx)

@@ -62,26 +62,26 @@ fn part(d: &mut Differential<'_>, op: &str, value: Endpoint) -> Result<Symbol> {
     d.emit(NewNode::new(op).input(value).attr("Tout", dtype)).map(Symbol)
 }
 
-fn complex_gradient(d: &mut Differential<'_>) -> Grads {
+fn complex_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dz = d.dy(0)?;
     let (re, im) = (part(d, "Real", dz)?, part(d, "Imag", dz)?);
     d.flow_broadcast(re, im)
 }
 
-fn real_gradient(d: &mut Differential<'_>) -> Grads {
+fn real_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dy = d.arriving_at(0)?;
     let dx = join(d, dy, 0.0)?;
     d.flow([dx.into()])
 }
 
-fn imag_gradient(d: &mut Differential<'_>) -> Grads {
+fn imag_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dy = d.arriving_at(0)?;
     let dx = join(d, 0.0, dy)?;
     d.flow([dx.into()])
 }
 
 /// `-dy / (im + i * re)`
-fn angle_gradient(d: &mut Differential<'_>) -> Grads {
+fn angle_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, dy) = (d.input(0)?, d.arriving_at(0)?);
     let (re, im) = (part(d, "Real", x)?, part(d, "Imag", x)?);
     let (turned, dy) = (join(d, im, re)?, join(d, dy, 0.0)?);
@@ -89,13 +89,13 @@ fn angle_gradient(d: &mut Differential<'_>) -> Grads {
 }
 
 /// In the direction of the number; none at zero.
-fn complex_abs_gradient(d: &mut Differential<'_>) -> Grads {
+fn complex_abs_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dy) = (d.x(0)?, d.y(0), d.arriving_at(0)?);
     let (dy, modulus) = (join(d, dy, 0.0)?, join(d, y, 0.0)?);
     d.flow([apply2("DivNoNan", dy * x, modulus)])
 }
 
-fn conj_gradient(d: &mut Differential<'_>) -> Grads {
+fn conj_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dy = d.arriving_at(0)?;
     d.flow([conjugate(dy)])
 }

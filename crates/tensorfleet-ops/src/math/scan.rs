@@ -32,14 +32,14 @@ fn like_this(d: &mut Differential<'_>, op: &str, value: impl Into<Formula>, turn
     d.emit(scan.attr("exclusive", exclusive).attr("reverse", reverse != turned)).map(Symbol)
 }
 
-fn cumsum_gradient(d: &mut Differential<'_>) -> Grads {
+fn cumsum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dy = d.arriving_at(0)?;
     let dx = like_this(d, "Cumsum", dy, true)?;
     d.flow_first(dx)
 }
 
 /// As in TensorFlow, an element that is zero gets no gradient.
-fn cumprod_gradient(d: &mut Differential<'_>) -> Grads {
+fn cumprod_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dy) = (d.x(0)?, d.y(0), d.arriving_at(0)?);
     let total = like_this(d, "Cumsum", y * dy, true)?;
     d.flow_first(apply2("DivNoNan", total, x))

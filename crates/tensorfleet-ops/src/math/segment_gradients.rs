@@ -75,13 +75,13 @@ fn rows(d: &mut Differential<'_>, value: Endpoint) -> Result<Endpoint> {
     d.op("Reshape", [value, shape])
 }
 
-pub(super) fn segment_sum_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn segment_sum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (segments, dy) = (Segments::of(d)?, d.arriving_at(0)?);
     let dx = segments.gather_or_zero(d, dy)?;
     d.flow_first(dx)
 }
 
-pub(super) fn segment_mean_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn segment_mean_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (segments, x, dy) = (Segments::of(d)?, d.x(0)?, d.arriving_at(0)?);
     let count = segments.reduce(d, "Sum", apply("OnesLike", x))?;
     let dx = segments.gather(d, dy / count)?;
@@ -89,7 +89,7 @@ pub(super) fn segment_mean_gradient(d: &mut Differential<'_>) -> Grads {
 }
 
 /// Elements that are the extremum of their segment share its gradient equally.
-pub(super) fn segment_extremum_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn segment_extremum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (segments, x, y, dy) = (Segments::of(d)?, d.x(0)?, d.y(0), d.arriving_at(0)?);
     let extremum = segments.gather_or_zero(d, y)?;
     let mut is_extremum = apply2("Equal", x, extremum);
@@ -106,7 +106,7 @@ pub(super) fn segment_extremum_gradient(d: &mut Differential<'_>) -> Grads {
 
 /// The product of the others: the whole divided by the element; if the element is the only zero of its segment, the
 /// product of what is not zero; if there are more zeros, nothing.
-pub(super) fn segment_prod_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn segment_prod_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (segments, x, y, dy) = (Segments::of(d)?, d.x(0)?, d.y(0), d.arriving_at(0)?);
     let zero = Symbol(d.scalar_like(x.0, 0.0)?);
     let is_zero = d.share(apply2("Equal", x, zero))?;

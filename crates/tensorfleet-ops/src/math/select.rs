@@ -38,7 +38,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(clip).gradient(clip_gradient),
 ];
 
-fn select_gradient(d: &mut Differential<'_>) -> Grads {
+fn select_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (condition, then, dy) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
     // The condition may be a vector of rows, so that zeros have to be as many as the gradient.
     let zeros = d.share(apply("ZerosLike", then))?;
@@ -46,7 +46,7 @@ fn select_gradient(d: &mut Differential<'_>) -> Grads {
     Ok([None].into_iter().chain(grads).collect())
 }
 
-fn select_v2_gradient(d: &mut Differential<'_>) -> Grads {
+fn select_v2_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (condition, dy) = (d.x(0)?, d.arriving_at(0)?);
     let zero = Symbol(d.scalar_like(dy.0, 0.0)?);
     let then = fold(d, 1, apply3("SelectV2", condition, dy, zero))?;
@@ -55,7 +55,7 @@ fn select_v2_gradient(d: &mut Differential<'_>) -> Grads {
 }
 
 /// What is clipped gets nothing: it flows to the bound.
-fn clip_gradient(d: &mut Differential<'_>) -> Grads {
+fn clip_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, low, high, dy) = (d.x(0)?, d.x(1)?, d.x(2)?, d.arriving_at(0)?);
     let zero = Symbol(d.scalar_like(dy.0, 0.0)?);
     let is_low = d.share(apply2("Less", x, low))?;

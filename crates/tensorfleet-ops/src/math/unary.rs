@@ -126,29 +126,29 @@ unary_gradients! {
     digamma_gradient: |x, y, dy| dy * apply2("Polygamma", literal(1.0), x);
 }
 
-fn sqrt_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn sqrt_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, z, dz) = (d.x(0)?, d.y(0), d.arriving_at(0)?);
     let quotient = d.share(dz / y)?;
     d.flow([-conj(quotient) * z, literal(0.5) * quotient])
 }
 
-fn rsqrt_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn rsqrt_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
     d.flow([literal(-1.5) * conj(dz) * dy * apply("Square", y), apply2("RsqrtGrad", y, dz)])
 }
 
-fn reciprocal_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn reciprocal_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
     d.flow([conj(dz) * literal(-2.0) * dy * y, apply2("ReciprocalGrad", y, dz)])
 }
 
-fn sigmoid_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn sigmoid_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
     let product = d.share(dz * conj(dy))?;
     d.flow([product - literal(2.0) * product * y, apply2("SigmoidGrad", y, dz)])
 }
 
-fn tanh_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn tanh_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
     d.flow([dz * literal(-2.0) * conj(dy) * y, apply2("TanhGrad", y, dz)])
 }

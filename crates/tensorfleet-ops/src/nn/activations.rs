@@ -79,46 +79,46 @@ unary_gradients! {
     softsign_gradient: |x, y, dy| apply2("SoftsignGrad", dy, x);
 }
 
-fn leaky_relu_gradient(d: &mut Differential<'_>) -> Grads {
+fn leaky_relu_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, dy) = (d.input(0)?, d.dy(0)?);
     let dx = d.emit(d.with_attrs("LeakyReluGrad", &[dy, x], &["alpha"]))?;
     d.flow([dx.into()])
 }
 
-fn relu_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn relu_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     piecewise_linear(d, "ReluGrad")
 }
 
-fn relu6_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn relu6_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     piecewise_linear(d, "Relu6Grad")
 }
 
-fn leaky_relu_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn leaky_relu_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     piecewise_linear(d, "LeakyReluGrad")
 }
 
 /// The gradient of the gradient of a function without curvature.
-fn piecewise_linear(d: &mut Differential<'_>, op: &str) -> Grads {
+fn piecewise_linear(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
     let (x, dz) = (d.input(1)?, d.dy(0)?);
     let first = d.emit(d.with_attrs(op, &[dz, x], &["alpha"]))?;
     d.flow([first.into(), apply("ZerosLike", x)])
 }
 
-fn elu_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn elu_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     curved_below_zero(d, "EluGrad")
 }
 
-fn selu_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn selu_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     curved_below_zero(d, "SeluGrad")
 }
 
-fn curved_below_zero(d: &mut Differential<'_>, op: &'static str) -> Grads {
+fn curved_below_zero(d: &mut Differential<'_>, op: &'static str) -> Result<Grads> {
     let (dy, y, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
     let zero = Symbol(d.scalar_like(y.0, 0.0)?);
     d.flow([apply2(op, dz, y), apply3("SelectV2", apply2("Less", y, zero), dz * dy, zero)])
 }
 
-fn softplus_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn softplus_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (dy, x, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
     let curvature = apply("Exp", -x) + 2.0 + apply("Exp", x);
     d.flow([apply2("SoftplusGrad", dz, x), dz * dy / curvature])

@@ -9,7 +9,7 @@ use crate::gradients::{
 
 /// The gradient with respect to input, scale and offset. That of a batch's statistics is part of the kernel's work; with
 /// given statistics, the kernel wants channels last.
-pub(super) fn norm_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn norm_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (mut x, scale, mut dy) = (d.input(0)?, d.input(1)?, d.dy(0)?);
     let (training, format): (bool, String) = (d.attr("is_training")?, d.attr("data_format")?);
     let (version, has_third) = match &*d.node().op {
@@ -46,7 +46,7 @@ pub(super) fn norm_gradient(d: &mut Differential<'_>) -> Grads {
 }
 
 /// The kernels' gradients have gradients too: those of the same function, written in elementary ops.
-pub(super) fn norm_grad_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn norm_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let outputs = elementary_gradient(d)?;
     let mut options = GradientOptions::default();
     let mut ys = Vec::new();

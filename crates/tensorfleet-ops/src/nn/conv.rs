@@ -69,20 +69,20 @@ pub(crate) static OPS: &[Op] = &[
 pub(super) const SHARED_ATTRS: &[&str] =
     &["strides", "padding", "explicit_paddings", "data_format", "dilations", "use_cudnn_on_gpu"];
 
-fn conv_gradient(d: &mut Differential<'_>) -> Grads {
+fn conv_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     convolution_gradient(d, "Conv2D")
 }
 
-fn backprop_input_gradient(d: &mut Differential<'_>) -> Grads {
+fn backprop_input_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     convolution_backprop_input_gradient(d, "Conv2D")
 }
 
-fn backprop_filter_gradient(d: &mut Differential<'_>) -> Grads {
+fn backprop_filter_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     convolution_backprop_filter_gradient(d, "Conv2D")
 }
 
 /// The gradient of the convolution that `op` is.
-pub(super) fn convolution_gradient(d: &mut Differential<'_>, op: &str) -> Grads {
+pub(super) fn convolution_gradient(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
     let (x, filter, dy) = (d.input(0)?, d.input(1)?, d.dy(0)?);
     let dx = backprop_input(d, op, x, filter, dy)?;
     let dfilter = backprop_filter(d, op, x, filter, dy)?;
@@ -90,7 +90,7 @@ pub(super) fn convolution_gradient(d: &mut Differential<'_>, op: &str) -> Grads 
 }
 
 /// Of the gradient with respect to the input, as a function of the filter and of what arrives.
-pub(super) fn convolution_backprop_input_gradient(d: &mut Differential<'_>, op: &str) -> Grads {
+pub(super) fn convolution_backprop_input_gradient(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
     let (filter, arriving, dz) = (d.input(1)?, d.input(2)?, d.dy(0)?);
     let dfilter = backprop_filter(d, op, dz, filter, arriving)?;
     let forward = d.emit(d.with_attrs(op, &[dz, filter], SHARED_ATTRS))?;
@@ -98,7 +98,7 @@ pub(super) fn convolution_backprop_input_gradient(d: &mut Differential<'_>, op: 
 }
 
 /// Of the gradient with respect to the filter, as a function of the input and of what arrives.
-pub(super) fn convolution_backprop_filter_gradient(d: &mut Differential<'_>, op: &str) -> Grads {
+pub(super) fn convolution_backprop_filter_gradient(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
     let (x, arriving, dz) = (d.input(0)?, d.input(2)?, d.dy(0)?);
     let dx = backprop_input(d, op, x, dz, arriving)?;
     let forward = d.emit(d.with_attrs(op, &[x, dz], SHARED_ATTRS))?;

@@ -46,15 +46,15 @@ pub(crate) static OPS: &[Op] = &[
         .cost(Cost::Heavy).gradient(backprop_filter_gradient),
 ];
 
-fn depthwise_gradient(d: &mut Differential<'_>) -> Grads {
+fn depthwise_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     convolution_gradient(d, "DepthwiseConv2dNative")
 }
 
-fn backprop_input_gradient(d: &mut Differential<'_>) -> Grads {
+fn backprop_input_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     convolution_backprop_input_gradient(d, "DepthwiseConv2dNative")
 }
 
-fn backprop_filter_gradient(d: &mut Differential<'_>) -> Grads {
+fn backprop_filter_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     convolution_backprop_filter_gradient(d, "DepthwiseConv2dNative")
 }
 

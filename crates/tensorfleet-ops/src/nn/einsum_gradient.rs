@@ -12,7 +12,7 @@ use crate::gradients::{Differential, Grad, Grads, Symbol, apply, conj};
 
 const ELLIPSIS: char = '.';
 
-pub(super) fn einsum_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn einsum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     // Each ellipsis is one character here, as if it were a label.
     let equation: String = d.attr("equation")?;
     let equation: String =

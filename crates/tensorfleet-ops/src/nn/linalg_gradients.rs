@@ -55,7 +55,7 @@ fn for_each_matrix(d: &mut Differential<'_>, numbers: impl Into<Formula>) -> Res
 }
 
 /// With `L` the factor and `M` the lower triangle of `L* dL`, its diagonal halved: the Hermitian part of `L^-* M L^-1`.
-pub(super) fn cholesky_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn cholesky_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (factor, dy) = (d.output(0), d.dy(0)?);
     let middle = product(d, (factor, true), (dy, false))?;
     let diagonal = d.op("MatrixDiagPart", [middle])?;
@@ -74,38 +74,38 @@ pub(super) fn cholesky_gradient(d: &mut Differential<'_>) -> Grads {
     d.flow([(Symbol(twice) + other) * 0.5])
 }
 
-pub(super) fn inverse_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn inverse_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (inverse, dy, is_adjoint): (_, _, bool) = (d.output(0), d.dy(0)?, d.attr("adjoint")?);
     let right = product(d, (dy, is_adjoint), (inverse, !is_adjoint))?;
     let both = product(d, (inverse, !is_adjoint), (right, false))?;
     d.flow([apply("Neg", both)])
 }
 
-pub(super) fn determinant_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn determinant_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy) = (d.y(0), d.arriving_at(0)?);
     spread_over_inverse(d, dy * y)
 }
 
 /// Only the logarithm has a gradient, not the sign.
-pub(super) fn log_determinant_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn log_determinant_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dy = d.arriving_at(1)?;
     spread_over_inverse(d, dy.into())
 }
 
-fn spread_over_inverse(d: &mut Differential<'_>, numbers: Formula) -> Grads {
+fn spread_over_inverse(d: &mut Differential<'_>, numbers: Formula) -> Result<Grads> {
     let (x, numbers) = (d.input(0)?, for_each_matrix(d, numbers)?);
     let inverse = d.emit(NewNode::new("MatrixInverse").input(x).attr("adjoint", true)).map(Symbol)?;
     d.flow([numbers * inverse])
 }
 
-pub(super) fn solve_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn solve_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (matrix, dy, is_adjoint): (_, _, bool) = (d.input(0)?, d.dy(0)?, d.attr("adjoint")?);
     let right = d.emit(NewNode::new("MatrixSolve").input(matrix).input(dy).attr("adjoint", !is_adjoint))?;
     let matrix = of_matrix(d, right, is_adjoint)?;
     d.flow([apply("Neg", matrix), right.into()])
 }
 
-pub(super) fn triangular_solve_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn triangular_solve_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (matrix, right, dy) = (d.input(0)?, d.input(1)?, d.dy(0)?);
     let (is_adjoint, lower): (bool, bool) = (d.attr("adjoint")?, d.attr("lower")?);
     let solve = NewNode::new("MatrixTriangularSolve").input(matrix).input(dy);

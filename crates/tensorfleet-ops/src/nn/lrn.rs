@@ -36,13 +36,13 @@ pub(crate) static OPS: &[Op] = &[
         .gradient(l2_loss_gradient),
 ];
 
-fn lrn_gradient(d: &mut Differential<'_>) -> Grads {
+fn lrn_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dy) = (d.input(0)?, d.output(0), d.dy(0)?);
     let dx = d.emit(d.with_attrs("LRNGrad", &[dy, x, y], &["depth_radius", "bias", "alpha", "beta"]))?;
     d.flow([dx.into()])
 }
 
-fn l2_loss_gradient(d: &mut Differential<'_>) -> Grads {
+fn l2_loss_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, dy) = (d.x(0)?, d.arriving_at(0)?);
     d.flow([x * dy])
 }

@@ -52,7 +52,7 @@ pub(crate) static OPS: &[Op] = &[
         .cost(Cost::Heavy).gradient(batch_matmul_gradient),
 ];
 
-fn matmul_gradient(d: &mut Differential<'_>) -> Grads {
+fn matmul_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (transpose_a, transpose_b): (bool, bool) = (d.attr("transpose_a")?, d.attr("transpose_b")?);
     let (a, b, dy) = (d.share(conj(d.x(0)?))?.0, d.share(conj(d.x(1)?))?.0, d.dy(0)?);
     let mut product = |x: Endpoint, y: Endpoint, transpose_x: bool, transpose_y: bool| {
@@ -72,7 +72,7 @@ fn matmul_gradient(d: &mut Differential<'_>) -> Grads {
 }
 
 /// Adjoints conjugate by themselves. Batches that were broadcast are summed up.
-fn batch_matmul_gradient(d: &mut Differential<'_>) -> Grads {
+fn batch_matmul_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (adj_x, adj_y): (bool, bool) = (d.attr("adj_x")?, d.attr("adj_y")?);
     let (x, y, dz, op) = (d.input(0)?, d.input(1)?, d.dy(0)?, d.node().op.to_string());
     let mut product = |a: Endpoint, b: Endpoint, adj_a: bool, adj_b: bool| {

@@ -58,20 +58,20 @@ pub(crate) static OPS: &[Op] = &[
 /// The attributes that pooling and its gradients share.
 const SHARED_ATTRS: &[&str] = &["ksize", "strides", "padding", "explicit_paddings", "data_format"];
 
-fn max_pool_gradient(d: &mut Differential<'_>) -> Grads {
+fn max_pool_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dy) = (d.input(0)?, d.output(0), d.dy(0)?);
     let dx = d.emit(d.with_attrs("MaxPoolGrad", &[x, y, dy], SHARED_ATTRS))?;
     d.flow([dx.into()])
 }
 
-fn avg_pool_gradient(d: &mut Differential<'_>) -> Grads {
+fn avg_pool_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, dy) = (d.input(0)?, d.dy(0)?);
     let sizes = d.shape_of(x)?;
     let dx = d.emit(d.with_attrs("AvgPoolGrad", &[sizes, dy], SHARED_ATTRS))?;
     d.flow([dx.into()])
 }
 
-fn avg_pool_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn avg_pool_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dz = d.dy(0)?;
     let forward = d.emit(d.with_attrs("AvgPool", &[dz], SHARED_ATTRS))?;
     Ok(vec![None, Some(Grad::Dense(forward))])

@@ -49,7 +49,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(resize_nearest_grad),
 ];
 
-fn image_gradient(d: &mut Differential<'_>) -> Grads {
+fn image_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (image, dy) = (d.input(0)?, d.dy(0)?);
     if !d.dtype(image)?.is_floating() {
         return Ok(vec![None, None]);
@@ -59,7 +59,7 @@ fn image_gradient(d: &mut Differential<'_>) -> Grads {
     d.flow_first(dx)
 }
 
-fn nearest_gradient(d: &mut Differential<'_>) -> Grads {
+fn nearest_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (image, dy) = (d.input(0)?, d.dy(0)?);
     let known = d.shape(image)?;
     let size = match (known.dim(1), known.dim(2)) {
