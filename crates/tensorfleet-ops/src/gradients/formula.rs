@@ -137,21 +137,25 @@ impl Differential<'_> {
             }
             Formula::Apply(op, operands) => {
                 // Numbers come last, when it is known what they stand beside.
-                let mut built = vec![None; operands.len()];
-                let mut beside = None;
-                for (slot, operand) in built.iter_mut().zip(&operands) {
-                    if !matches!(operand, Formula::Number(_)) {
-                        let value = self.build(operand.clone())?;
-                        beside = Some(value);
-                        *slot = Some(value);
-                    }
+                let mut built: Vec<(Option<Endpoint>, f64)> = Vec::with_capacity(operands.len());
+                for operand in operands {
+                    built.push(match operand {
+                        Formula::Number(number) => (None, number),
+                        other => (Some(self.build(other)?), 0.0),
+                    });
                 }
-                for (slot, operand) in built.iter_mut().zip(&operands) {
-                    if let (Formula::Number(number), Some(like)) = (operand, beside) {
-                        *slot = Some(self.scalar_like(like, *number)?);
-                    }
+                let beside = match built.iter().find_map(|(value, _)| *value) {
+                    Some(value) => value,
+                    None => self.dy(0)?,
+                };
+                let mut inputs = Vec::with_capacity(built.len());
+                for (value, number) in built {
+                    inputs.push(match value {
+                        Some(value) => value,
+                        None => self.scalar_like(beside, number)?,
+                    });
                 }
-                self.op(op, built.into_iter().flatten())
+                self.op(op, inputs)
             }
         }
     }

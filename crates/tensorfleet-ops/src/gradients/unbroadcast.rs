@@ -41,27 +41,22 @@ impl Differential<'_> {
         let (x_dims, y_dims) = (leading(&x_shape, trailing), leading(&y_shape, trailing));
         let axes = |of, beside| stretched_axes(of?, beside?);
         let (x_axes, y_axes) = (axes(x_dims, y_dims), axes(y_dims, x_dims));
-        let dynamic = match (&x_axes, &y_axes) {
-            (Some(_), Some(_)) => None,
-            _ => {
-                let (x_shape, y_shape) = (self.leading_shape(x, trailing)?, self.leading_shape(y, trailing)?);
-                Some(self.add(NewNode::new("BroadcastGradientArgs").input(x_shape).input(y_shape))?)
-            }
+        if let (Some(x_axes), Some(y_axes)) = (x_axes, y_axes) {
+            return Ok((self.fold_axes(dx, x, x_axes)?, self.fold_axes(dy, y, y_axes)?));
+        }
+        let (x_shape, y_shape) = (self.shape_of(x)?, self.shape_of(y)?);
+        let (x_batch, y_batch) =
+            (self.leading_dims(x_shape, trailing)?, self.leading_dims(y_shape, trailing)?);
+        let axes = self.add(NewNode::new("BroadcastGradientArgs").input(x_batch).input(y_batch))?;
+        let mut fold = |gradient, shape, slot| {
+            let sum = self.op("Sum", [gradient, Endpoint::new(axes, slot)])?;
+            self.op("Reshape", [sum, shape])
         };
-        let mut fold = |gradient, operand, axes, slot| match (axes, dynamic) {
-            (Some(axes), _) => self.fold_axes(gradient, operand, axes),
-            (None, Some(node)) => {
-                let sum = self.op("Sum", [gradient, Endpoint::new(node, slot)])?;
-                self.reshape_like(sum, operand)
-            }
-            (None, None) => Ok(gradient),
-        };
-        Ok((fold(dx, x, x_axes, 0)?, fold(dy, y, y_axes, 1)?))
+        Ok((fold(dx, x_shape, 0)?, fold(dy, y_shape, 1)?))
     }
 
-    /// The shape of `value` without its last axes.
-    fn leading_shape(&mut self, value: Endpoint, trailing: usize) -> Result<Endpoint> {
-        let shape = self.shape_of(value)?;
+    /// A shape without its last axes.
+    fn leading_dims(&mut self, shape: Endpoint, trailing: usize) -> Result<Endpoint> {
         if trailing == 0 {
             return Ok(shape);
         }

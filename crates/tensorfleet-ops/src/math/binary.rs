@@ -91,11 +91,17 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("Igamma", "a: T, x: T -> z: T")
         .attrs(FLOATING)
         .shape(broadcast)
-        .kernel(float_or_double::<Igamma>),
+        .kernel(float_or_double::<Igamma>)
+        .gradient(igamma_gradient),
     Op::new("Igammac", "a: T, x: T -> z: T")
         .attrs(FLOATING)
         .shape(broadcast)
-        .kernel(float_or_double::<Igammac>),
+        .kernel(float_or_double::<Igammac>)
+        .gradient(igammac_gradient),
+    Op::new("IgammaGradA", "a: T, x: T -> z: T")
+        .attrs(FLOAT_OR_DOUBLE)
+        .shape(broadcast)
+        .kernel(float_or_double::<IgammaGradA>),
     binary("BitwiseAnd", INTEGER, integer::<And>).not_differentiable(),
     binary("BitwiseOr", INTEGER, integer::<Or>).not_differentiable(),
     binary("BitwiseXor", INTEGER, integer::<Xor>).not_differentiable(),
@@ -197,6 +203,26 @@ fn zeta_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     second_only(d, dz * (-x * apply2("Zeta", x + literal(1.0), q)))
 }
 
+fn igamma_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (da, dx) = incomplete_gamma_slopes(d)?;
+    let dz = d.arriving_at(0)?;
+    d.flow_broadcast(dz * da, dz * dx)
+}
+
+/// The slopes of what is left to 1 are the negative ones.
+fn igammac_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (da, dx) = incomplete_gamma_slopes(d)?;
+    let dz = d.arriving_at(0)?;
+    let dz = d.share(-dz)?;
+    d.flow_broadcast(dz * da, dz * dx)
+}
+
+fn incomplete_gamma_slopes(d: &mut Differential<'_>) -> Result<(Formula, Formula)> {
+    let (a, x) = (d.x(0)?, d.x(1)?);
+    let density = apply("Exp", (a - 1.0) * apply("Log", x) - x - apply("Lgamma", a));
+    Ok((apply2("IgammaGradA", a, x), density))
+}
+
 fn second_only(d: &mut Differential<'_>, formula: Formula) -> Result<Grads> {
     let (x, y, dz, dy) = (d.input(0)?, d.input(1)?, d.dy(0)?, d.build(formula)?);
     let (_, dy) = d.unbroadcast((x, dz), (y, dy))?;
@@ -252,6 +278,7 @@ functions! {
     Zeta: Floating, |x, q| T::from_f64(special::zeta(x.to_f64(), q.to_f64())), cost::SCALAR_FUNCTION;
     Igamma: Floating, |a, x| T::from_f64(special::igamma(a.to_f64(), x.to_f64())), cost::SCALAR_FUNCTION;
     Igammac: Floating, |a, x| T::from_f64(special::igammac(a.to_f64(), x.to_f64())), cost::SCALAR_FUNCTION;
+    IgammaGradA: Floating, |a, x| T::from_f64(special::igamma_slope(a.to_f64(), x.to_f64())), cost::SCALAR_FUNCTION;
     And: std::ops::BitAnd<Output = T>, |x, y| x & y, cost::ARITHMETIC;
     Or: std::ops::BitOr<Output = T>, |x, y| x | y, cost::ARITHMETIC;
     Xor: std::ops::BitXor<Output = T>, |x, y| x ^ y, cost::ARITHMETIC;
