@@ -125,7 +125,9 @@ fn with_tensorboard() -> Option<Interpreter> {
 #[test]
 fn tensorboard_reads_everything_we_write() {
     let Some(interpreter) = with_tensorboard() else {
-        println!("skipped: no Python has TensorBoard; that of TensorFlow 1.15 does, see `cargo xtask python`");
+        println!(
+            "skipped: no Python has TensorBoard; that of TensorFlow 1.15 does, see `cargo xtask python`"
+        );
         return;
     };
     let directory = tempfile::tempdir().unwrap();

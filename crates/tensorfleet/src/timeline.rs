@@ -50,6 +50,8 @@ struct Entry {
     name: String,
     op: String,
     inputs: Vec<String>,
+    /// The node on another task whose tensor it waits for: labels do not name it.
+    receives: Option<String>,
     /// What a transfer carried, from where to where.
     transfer: Option<String>,
     start_micros: i64,
@@ -119,7 +121,7 @@ impl Timeline {
         for (index, device) in self.devices.iter().enumerate() {
             for entry in &device.entries {
                 events.push(entry.to_event(compute_process(index)));
-                for input in &entry.inputs {
+                for input in entry.inputs.iter().chain(&entry.receives) {
                     let Some((name, made)) = find_made(&mut tensors, input, entry.start_micros) else {
                         continue;
                     };
@@ -208,10 +210,13 @@ impl Entry {
         } else {
             parse_label(label)
         };
+        let is_receive = matches!(&*op, "_Recv" | "_HostRecv");
+        let receives = producer_of(&name).filter(|_| is_receive).map(str::to_string);
         Some(Entry {
             name,
             op,
             inputs,
+            receives,
             transfer,
             start_micros,
             end_micros: start_micros.saturating_add(stats.all_end_rel_micros),
@@ -297,23 +302,28 @@ fn find_made<'a>(
     Some((name, all.get_mut(last)?))
 }
 
-/// The input's own name, and the producer's if the input is a node that receives from another task: `x/_3` or, in newer
-/// versions of TensorFlow, `x_S3`.
+/// The input's own name and, where servers do not list the nodes that receive, that of its producer.
 fn names_of_input(input: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(input).chain(producer_of(input))
+}
+
+/// The producer if `name` is that of a node that receives from another task: `x/_3` or, in newer versions of TensorFlow
+/// and here, `x_S3`.
+fn producer_of(name: &str) -> Option<&str> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let producer = ["/_", "_S"].into_iter().filter_map(move |mark| {
-        input.rsplit_once(mark).filter(|(_, number)| is_number(number)).map(|(name, _)| name)
-    });
-    std::iter::once(input).chain(producer)
+    ["/_", "_S"].into_iter().find_map(|mark| {
+        name.rsplit_once(mark).filter(|(_, number)| is_number(number)).map(|(producer, _)| producer)
+    })
 }
 
 fn process(name: &str, process: usize) -> Value {
     json!({ "ph": "M", "name": "process_name", "pid": process, "args": { "name": name } })
 }
 
-/// An arrow from the end of the producer to the start of the consumer.
+/// An arrow from the end of the producer to the consumer: to its start, or later if it waited for the tensor.
 fn arrow(id: usize, tensor: &str, made: &Made, device: usize, consumer: &Entry) -> [Value; 2] {
     let (from, to) = (compute_process(made.device), compute_process(device));
+    let arrives_micros = made.end_micros.max(consumer.start_micros).min(consumer.end_micros);
     [
         json!({
             "ph": "s", "cat": "DataFlow", "name": tensor, "id": id,
@@ -321,7 +331,7 @@ fn arrow(id: usize, tensor: &str, made: &Made, device: usize, consumer: &Entry) 
         }),
         json!({
             "ph": "t", "cat": "DataFlow", "name": tensor, "id": id,
-            "pid": to, "tid": consumer.lane, "ts": consumer.start_micros,
+            "pid": to, "tid": consumer.lane, "ts": arrives_micros,
         }),
     ]
 }
