@@ -67,6 +67,12 @@ struct Made {
     start_micros: i64,
     end_micros: i64,
     last_use_micros: i64,
+    /// `None` if the statistics do not describe it, as with the output of a variable.
+    memory: Option<Memory>,
+}
+
+/// What statistics tell of a tensor.
+struct Memory {
     allocator: String,
     bytes: i64,
     description: String,
@@ -152,12 +158,18 @@ impl Timeline {
         let mut tensors: BTreeMap<String, Vec<Made>> = BTreeMap::new();
         for (index, device) in self.devices.iter().enumerate() {
             for entry in device.entries.iter().filter(|entry| entry.transfer.is_none()) {
+                // Labels may name a first output of which there is no description.
+                if entry.outputs.iter().all(|output| output.slot != 0) {
+                    let made = Made::new(None, index, entry);
+                    tensors.entry(entry.name.clone()).or_default().push(made);
+                }
                 for output in &entry.outputs {
                     let name = match output.slot {
                         0 => entry.name.clone(),
                         slot => format!("{}:{slot}", entry.name),
                     };
-                    tensors.entry(name).or_default().push(Made::new(output, index, entry));
+                    let made = Made::new(Some(Memory::of(output)), index, entry);
+                    tensors.entry(name).or_default().push(made);
                 }
             }
         }
@@ -270,22 +282,27 @@ fn parse_kernel_label(label: &str, node_name: &str) -> (String, String) {
 }
 
 impl Made {
-    fn new(output: &NodeOutput, device: usize, entry: &Entry) -> Made {
-        let tensor = output.tensor_description.clone().unwrap_or_default();
-        let dtype = DType::from_number(tensor.dtype).map_or("unknown".to_string(), |dtype| dtype.to_string());
-        let shape = tensor.shape.as_ref().and_then(|shape| PartialShape::from_proto(shape).ok());
-        let allocation = tensor.allocation_description.unwrap_or_default();
-        let bytes = allocation.requested_bytes.max(0);
+    fn new(memory: Option<Memory>, device: usize, entry: &Entry) -> Made {
         Made {
             device,
             lane: entry.lane,
             start_micros: entry.start_micros,
             end_micros: entry.end_micros,
             last_use_micros: entry.end_micros,
-            description: format!("{dtype} {}, {bytes} bytes", shape.unwrap_or_default()),
-            allocator: allocation.allocator_name,
-            bytes,
+            memory,
         }
+    }
+}
+
+impl Memory {
+    fn of(output: &NodeOutput) -> Memory {
+        let tensor = output.tensor_description.clone().unwrap_or_default();
+        let dtype = DType::from_number(tensor.dtype).map_or("unknown".to_string(), |dtype| dtype.to_string());
+        let shape = tensor.shape.as_ref().and_then(|shape| PartialShape::from_proto(shape).ok());
+        let allocation = tensor.allocation_description.unwrap_or_default();
+        let bytes = allocation.requested_bytes.max(0);
+        let description = format!("{dtype} {}, {bytes} bytes", shape.unwrap_or_default());
+        Memory { allocator: allocation.allocator_name, bytes, description }
     }
 }
 
@@ -341,6 +358,7 @@ fn lifetimes(tensors: &BTreeMap<String, Vec<Made>>) -> Vec<Value> {
     let all = tensors.iter().flat_map(|(name, all)| all.iter().map(move |made| (name, made)));
     let mut events = Vec::new();
     for (id, (name, made)) in all.enumerate() {
+        let Some(memory) = &made.memory else { continue };
         let event = |phase: &str, micros: i64| {
             json!({
                 "ph": phase, "cat": "Tensor", "name": name, "id": id,
@@ -349,7 +367,7 @@ fn lifetimes(tensors: &BTreeMap<String, Vec<Made>>) -> Vec<Value> {
         };
         let mut snapshot = event("O", made.end_micros);
         if let Some(snapshot) = snapshot.as_object_mut() {
-            let description = json!({ "snapshot": { "tensor_description": made.description } });
+            let description = json!({ "snapshot": { "tensor_description": memory.description } });
             snapshot.insert("args".to_string(), description);
         }
         events.extend([event("N", made.start_micros), snapshot, event("D", made.last_use_micros)]);
@@ -360,9 +378,12 @@ fn lifetimes(tensors: &BTreeMap<String, Vec<Made>>) -> Vec<Value> {
 /// The bytes that each allocator had given out, from the start of the node that made a tensor to its last use.
 fn counters(tensors: &BTreeMap<String, Vec<Made>>) -> Vec<Value> {
     let mut changes: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
-    for made in tensors.values().flatten().filter(|made| !made.allocator.is_empty()) {
-        let changes = changes.entry(&made.allocator).or_default();
-        changes.extend([(made.start_micros, made.bytes), (made.last_use_micros, -made.bytes)]);
+    for made in tensors.values().flatten() {
+        let Some(memory) = made.memory.as_ref().filter(|memory| !memory.allocator.is_empty()) else {
+            continue;
+        };
+        let changes = changes.entry(&memory.allocator).or_default();
+        changes.extend([(made.start_micros, memory.bytes), (made.last_use_micros, -memory.bytes)]);
     }
     let mut events = Vec::new();
     for (allocator, mut changes) in changes {
