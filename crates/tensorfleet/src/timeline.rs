@@ -50,6 +50,8 @@ struct Entry {
     name: String,
     op: String,
     inputs: Vec<String>,
+    /// The node on another task whose tensor it waits for: labels do not name it.
+    receives: Option<String>,
     /// What a transfer carried, from where to where.
     transfer: Option<String>,
     start_micros: i64,
@@ -65,6 +67,12 @@ struct Made {
     start_micros: i64,
     end_micros: i64,
     last_use_micros: i64,
+    /// `None` if the statistics do not describe it, as with the output of a variable.
+    memory: Option<Memory>,
+}
+
+/// What statistics tell of a tensor.
+struct Memory {
     allocator: String,
     bytes: i64,
     description: String,
@@ -119,7 +127,7 @@ impl Timeline {
         for (index, device) in self.devices.iter().enumerate() {
             for entry in &device.entries {
                 events.push(entry.to_event(compute_process(index)));
-                for input in &entry.inputs {
+                for input in entry.inputs.iter().chain(&entry.receives) {
                     let Some((name, made)) = find_made(&mut tensors, input, entry.start_micros) else {
                         continue;
                     };
@@ -150,12 +158,18 @@ impl Timeline {
         let mut tensors: BTreeMap<String, Vec<Made>> = BTreeMap::new();
         for (index, device) in self.devices.iter().enumerate() {
             for entry in device.entries.iter().filter(|entry| entry.transfer.is_none()) {
+                // Labels may name a first output of which there is no description.
+                if entry.outputs.iter().all(|output| output.slot != 0) {
+                    let made = Made::new(None, index, entry);
+                    tensors.entry(entry.name.clone()).or_default().push(made);
+                }
                 for output in &entry.outputs {
                     let name = match output.slot {
                         0 => entry.name.clone(),
                         slot => format!("{}:{slot}", entry.name),
                     };
-                    tensors.entry(name).or_default().push(Made::new(output, index, entry));
+                    let made = Made::new(Some(Memory::of(output)), index, entry);
+                    tensors.entry(name).or_default().push(made);
                 }
             }
         }
@@ -208,10 +222,13 @@ impl Entry {
         } else {
             parse_label(label)
         };
+        let is_receive = matches!(&*op, "_Recv" | "_HostRecv");
+        let receives = producer_of(&name).filter(|_| is_receive).map(str::to_string);
         Some(Entry {
             name,
             op,
             inputs,
+            receives,
             transfer,
             start_micros,
             end_micros: start_micros.saturating_add(stats.all_end_rel_micros),
@@ -265,22 +282,27 @@ fn parse_kernel_label(label: &str, node_name: &str) -> (String, String) {
 }
 
 impl Made {
-    fn new(output: &NodeOutput, device: usize, entry: &Entry) -> Made {
-        let tensor = output.tensor_description.clone().unwrap_or_default();
-        let dtype = DType::from_number(tensor.dtype).map_or("unknown".to_string(), |dtype| dtype.to_string());
-        let shape = tensor.shape.as_ref().and_then(|shape| PartialShape::from_proto(shape).ok());
-        let allocation = tensor.allocation_description.unwrap_or_default();
-        let bytes = allocation.requested_bytes.max(0);
+    fn new(memory: Option<Memory>, device: usize, entry: &Entry) -> Made {
         Made {
             device,
             lane: entry.lane,
             start_micros: entry.start_micros,
             end_micros: entry.end_micros,
             last_use_micros: entry.end_micros,
-            description: format!("{dtype} {}, {bytes} bytes", shape.unwrap_or_default()),
-            allocator: allocation.allocator_name,
-            bytes,
+            memory,
         }
+    }
+}
+
+impl Memory {
+    fn of(output: &NodeOutput) -> Memory {
+        let tensor = output.tensor_description.clone().unwrap_or_default();
+        let dtype = DType::from_number(tensor.dtype).map_or("unknown".to_string(), |dtype| dtype.to_string());
+        let shape = tensor.shape.as_ref().and_then(|shape| PartialShape::from_proto(shape).ok());
+        let allocation = tensor.allocation_description.unwrap_or_default();
+        let bytes = allocation.requested_bytes.max(0);
+        let description = format!("{dtype} {}, {bytes} bytes", shape.unwrap_or_default());
+        Memory { allocator: allocation.allocator_name, bytes, description }
     }
 }
 
@@ -297,23 +319,28 @@ fn find_made<'a>(
     Some((name, all.get_mut(last)?))
 }
 
-/// The input's own name, and the producer's if the input is a node that receives from another task: `x/_3` or, in newer
-/// versions of TensorFlow, `x_S3`.
+/// The input's own name and, where servers do not list the nodes that receive, that of its producer.
 fn names_of_input(input: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(input).chain(producer_of(input))
+}
+
+/// The producer if `name` is that of a node that receives from another task: `x/_3` or, in newer versions of TensorFlow
+/// and here, `x_S3`.
+fn producer_of(name: &str) -> Option<&str> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let producer = ["/_", "_S"].into_iter().filter_map(move |mark| {
-        input.rsplit_once(mark).filter(|(_, number)| is_number(number)).map(|(name, _)| name)
-    });
-    std::iter::once(input).chain(producer)
+    ["/_", "_S"].into_iter().find_map(|mark| {
+        name.rsplit_once(mark).filter(|(_, number)| is_number(number)).map(|(producer, _)| producer)
+    })
 }
 
 fn process(name: &str, process: usize) -> Value {
     json!({ "ph": "M", "name": "process_name", "pid": process, "args": { "name": name } })
 }
 
-/// An arrow from the end of the producer to the start of the consumer.
+/// An arrow from the end of the producer to the consumer: to its start, or later if it waited for the tensor.
 fn arrow(id: usize, tensor: &str, made: &Made, device: usize, consumer: &Entry) -> [Value; 2] {
     let (from, to) = (compute_process(made.device), compute_process(device));
+    let arrives_micros = made.end_micros.max(consumer.start_micros).min(consumer.end_micros);
     [
         json!({
             "ph": "s", "cat": "DataFlow", "name": tensor, "id": id,
@@ -321,7 +348,7 @@ fn arrow(id: usize, tensor: &str, made: &Made, device: usize, consumer: &Entry) 
         }),
         json!({
             "ph": "t", "cat": "DataFlow", "name": tensor, "id": id,
-            "pid": to, "tid": consumer.lane, "ts": consumer.start_micros,
+            "pid": to, "tid": consumer.lane, "ts": arrives_micros,
         }),
     ]
 }
@@ -331,6 +358,7 @@ fn lifetimes(tensors: &BTreeMap<String, Vec<Made>>) -> Vec<Value> {
     let all = tensors.iter().flat_map(|(name, all)| all.iter().map(move |made| (name, made)));
     let mut events = Vec::new();
     for (id, (name, made)) in all.enumerate() {
+        let Some(memory) = &made.memory else { continue };
         let event = |phase: &str, micros: i64| {
             json!({
                 "ph": phase, "cat": "Tensor", "name": name, "id": id,
@@ -339,7 +367,7 @@ fn lifetimes(tensors: &BTreeMap<String, Vec<Made>>) -> Vec<Value> {
         };
         let mut snapshot = event("O", made.end_micros);
         if let Some(snapshot) = snapshot.as_object_mut() {
-            let description = json!({ "snapshot": { "tensor_description": made.description } });
+            let description = json!({ "snapshot": { "tensor_description": memory.description } });
             snapshot.insert("args".to_string(), description);
         }
         events.extend([event("N", made.start_micros), snapshot, event("D", made.last_use_micros)]);
@@ -350,9 +378,12 @@ fn lifetimes(tensors: &BTreeMap<String, Vec<Made>>) -> Vec<Value> {
 /// The bytes that each allocator had given out, from the start of the node that made a tensor to its last use.
 fn counters(tensors: &BTreeMap<String, Vec<Made>>) -> Vec<Value> {
     let mut changes: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
-    for made in tensors.values().flatten().filter(|made| !made.allocator.is_empty()) {
-        let changes = changes.entry(&made.allocator).or_default();
-        changes.extend([(made.start_micros, made.bytes), (made.last_use_micros, -made.bytes)]);
+    for made in tensors.values().flatten() {
+        let Some(memory) = made.memory.as_ref().filter(|memory| !memory.allocator.is_empty()) else {
+            continue;
+        };
+        let changes = changes.entry(&memory.allocator).or_default();
+        changes.extend([(made.start_micros, memory.bytes), (made.last_use_micros, -memory.bytes)]);
     }
     let mut events = Vec::new();
     for (allocator, mut changes) in changes {
