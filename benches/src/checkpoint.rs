@@ -54,7 +54,9 @@ pub(crate) fn run(directory: &Path, rounds: usize) -> Result<()> {
     }
     // A gibibyte is not left behind for each side; if it cannot be removed, it is in the way of nobody.
     let _ = std::fs::remove_dir_all(directory.join("checkpoints"));
-    println!("| 1 GiB of variables | TensorFlow | Tensorfleet | × | TensorFlow, more memory | Tensorfleet, more memory |");
+    println!(
+        "| 1 GiB of variables | TensorFlow | Tensorfleet | × | TensorFlow, more memory | Tensorfleet, more memory |"
+    );
     println!("|---|---:|---:|---:|---:|---:|");
     for (work, [theirs, ours]) in works.iter().zip(&mut samples) {
         let speed = |samples: &mut Samples| MODEL_BYTES / 1e6 / median(&mut samples.seconds);

@@ -28,7 +28,8 @@ fn a_full_or_read_only_disk_leaves_earlier_checkpoints_and_no_rubbish() {
     let mut child = Command::new("unshare");
     child.args(["-m", "sh", "-c", &script]).arg(std::env::current_exe().unwrap()).env(DIRECTORY, path);
     let output = child.output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("the small disk was enough"), "{text}");
 }
 

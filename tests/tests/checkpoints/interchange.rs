@@ -39,8 +39,10 @@ fn save_case(root: &Path, case: &str, graph: &Graph, sharded: bool, train: Optio
     session.run(graph.global_variables_initializer().unwrap()).unwrap();
     let prefix = saver.save(&session, directory.join("model").to_str().unwrap(), Some(7)).unwrap();
     let variables = graph.global_variables();
-    let tensors: BTreeMap<String, Value> =
-        variables.iter().map(|variable| (variable.name(), as_json(&session.run(variable).unwrap()))).collect();
+    let tensors: BTreeMap<String, Value> = variables
+        .iter()
+        .map(|variable| (variable.name(), as_json(&session.run(variable).unwrap())))
+        .collect();
     let trainable: Vec<String> = graph.trainable_variables().iter().map(|variable| variable.name()).collect();
     let mut expected = json!({ "prefix": prefix, "tensors": tensors, "trainable": trainable });
     if let Some(train) = train {
@@ -63,7 +65,8 @@ fn model(resource: bool) -> Graph {
     new("flags").untrainable().init([true, false, true]);
     // 1.15 and 2.x have no resource variables of strings on every device.
     graph.new_variable("names").untrainable().init(["", "x", "a longer text"]);
-    let changes = [w.assign_sub(Tensor::from_slice(&[1.0f32; 6], &[2, 3]).unwrap()), b.assign_add([1.0, 1.0])];
+    let changes =
+        [w.assign_sub(Tensor::from_slice(&[1.0f32; 6], &[2, 3]).unwrap()), b.assign_add([1.0, 1.0])];
     graph.group_named("train", changes.map(Result::unwrap).iter()).unwrap();
     graph
 }
@@ -98,7 +101,8 @@ fn read_theirs(root: &Path) -> usize {
         root.join("theirs").read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.sort();
     for case in &cases {
-        let expected: Value = serde_json::from_slice(&std::fs::read(case.join("expected.json")).unwrap()).unwrap();
+        let expected: Value =
+            serde_json::from_slice(&std::fs::read(case.join("expected.json")).unwrap()).unwrap();
         let prefix = expected["prefix"].as_str().unwrap();
         let tensors = expected["tensors"].as_object().unwrap();
         assert_eq!(latest_checkpoint(case.to_str().unwrap()).unwrap().as_deref(), Some(prefix));
@@ -157,8 +161,11 @@ fn interchange_with(tensorflow: &Interpreter, arguments: &[&str]) {
     for check in &checks {
         println!("{:<7}{:>7.2} s  {}", if check.passed { "ok" } else { "FAILED" }, check.seconds, check.name);
     }
-    let failed: Vec<String> =
-        checks.iter().filter(|check| !check.passed).map(|check| format!("── {}\n{}", check.name, check.detail)).collect();
+    let failed: Vec<String> = checks
+        .iter()
+        .filter(|check| !check.passed)
+        .map(|check| format!("── {}\n{}", check.name, check.detail))
+        .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert_eq!(read_theirs(root), 9);
 }

@@ -22,10 +22,8 @@ fn saves_and_restores(cluster: &Cluster) {
     let graph = Graph::new();
     let [a, b, c] = spread(&graph);
     let change = [a.assign([0.0, 0.0]).unwrap(), c.assign(0.0).unwrap()];
-    let savers = [
-        Saver::new(&graph).unwrap(),
-        Saver::builder(&graph).sharded(true).max_to_keep(1).build().unwrap(),
-    ];
+    let savers =
+        [Saver::new(&graph).unwrap(), Saver::builder(&graph).sharded(true).max_to_keep(1).build().unwrap()];
     let initialise = graph.global_variables_initializer().unwrap();
     let session = Session::connect(&cluster.target(Job::Worker, 0).unwrap(), &graph).unwrap();
     for (step, saver) in savers.iter().enumerate() {
@@ -44,12 +42,20 @@ fn saves_and_restores(cluster: &Cluster) {
     }
     // Each parameter server has written a file of its own; a second save leaves nothing of the first.
     savers[1].save(&session, &path, Some(2)).unwrap();
-    let names = || directory.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = || {
+        directory.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap())
+    };
     let mut sharded: Vec<String> = names().filter(|name| !name.starts_with("model-0")).collect();
     sharded.sort();
     assert_eq!(
         sharded,
-        ["checkpoint", "model-2.data-00000-of-00002", "model-2.data-00001-of-00002", "model-2.index", "model-2.meta"]
+        [
+            "checkpoint",
+            "model-2.data-00000-of-00002",
+            "model-2.data-00001-of-00002",
+            "model-2.index",
+            "model-2.meta"
+        ]
     );
     // A path that no task can write to.
     let file = directory.path().join("checkpoint/model");
