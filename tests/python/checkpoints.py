@@ -224,8 +224,12 @@ def tensorflow_writes_a_partitioned_variable_for_us(directory):
     path = directory.theirs("partitioned")
     with tf.Graph().as_default(), tf.Session() as session:
         whole = numpy.arange(21.0, dtype=numpy.float32).reshape(7, 3)
-        tf.get_variable("p", [7, 3], initializer=tf.constant_initializer(whole),
-                        partitioner=tf.fixed_size_partitioner(3))
+
+        def part(shape, dtype, partition_info):
+            first = partition_info.var_offset[0]
+            return tf.constant(whole[first : first + shape[0]], dtype)
+
+        tf.get_variable("p", [7, 3], initializer=part, partitioner=tf.fixed_size_partitioner(3))
         saver = tf.train.Saver()
         session.run(tf.global_variables_initializer())
         prefix = saver.save(session, os.path.join(path, "model"), global_step=3)

@@ -2,16 +2,22 @@
 //!
 //! Bytes go to a temporary file beside the final one. Only when all of them are on the disk is it renamed; if
 //! anything fails before that, the temporary file is removed and what was there stays.
+//!
+//! The disk of a large file is told to begin before the last byte is written, so that there is less to wait for at the end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 use tensorfleet_core::{Code, Result, Status};
 
 /// Small writes are gathered up to this size; larger ones go straight to the file.
 const BUFFER_BYTES: usize = 256 << 10;
+
+/// The disk is told to begin after so many bytes.
+const SYNC_BYTES: usize = 64 << 20;
 
 /// A file being written.
 pub struct AtomicFile {
@@ -19,6 +25,10 @@ pub struct AtomicFile {
     temporary: PathBuf,
     /// `None` once sealed.
     writer: Option<BufWriter<File>>,
+    /// Bytes that the disk has not been told of.
+    unsynced: usize,
+    /// Waits for the disk. Its error counts as much as that of the last wait: the system tells of each failure once.
+    syncing: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl AtomicFile {
@@ -35,7 +45,7 @@ impl AtomicFile {
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
                 Ok(file) => {
                     let writer = Some(BufWriter::with_capacity(BUFFER_BYTES, file));
-                    return Ok(AtomicFile { path, temporary, writer });
+                    return Ok(AtomicFile { path, temporary, writer, unsynced: 0, syncing: None });
                 }
                 // Left behind by a process that had our number before us.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -46,29 +56,34 @@ impl AtomicFile {
 
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let result = match &mut self.writer {
-            Some(writer) => writer.write_all(bytes),
-            None => Err(io::Error::other("the file is sealed")),
-        };
-        result.map_err(|error| io_status(&self.path, &error))
+        let mut steps = bytes.chunks(SYNC_BYTES);
+        steps.try_for_each(|step| self.write_step(step)).map_err(|error| io_status(&self.path, &error))
     }
 
-    /// Lets the disk begin with what is written so far, so that [`AtomicFile::seal`] has less to wait for. A failure is
-    /// left for `seal` to report.
-    pub(crate) fn sync_in_background(&mut self) -> Option<std::thread::JoinHandle<()>> {
-        let writer = self.writer.as_mut()?;
-        writer.flush().ok()?;
-        let file = writer.get_ref().try_clone().ok()?;
-        std::thread::Builder::new().spawn(move || drop(file.sync_data())).ok()
+    fn write_step(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(writer) = &mut self.writer else { return Err(io::Error::other("the file is sealed")) };
+        writer.write_all(bytes)?;
+        self.unsynced += bytes.len();
+        if self.unsynced < SYNC_BYTES || self.syncing.as_ref().is_some_and(|syncing| !syncing.is_finished()) {
+            return Ok(());
+        }
+        let file = writer.get_ref().try_clone()?;
+        self.wait_for_disk()?;
+        self.unsynced = 0;
+        self.syncing = Some(std::thread::Builder::new().spawn(move || file.sync_data())?);
+        Ok(())
+    }
+
+    fn wait_for_disk(&mut self) -> io::Result<()> {
+        let Some(syncing) = self.syncing.take() else { return Ok(()) };
+        syncing.join().unwrap_or_else(|_| Err(io::Error::other("the thread that waits for the disk failed")))
     }
 
     /// Brings all bytes to the disk; nothing can be written after that.
     pub fn seal(&mut self) -> Result<()> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
-        writer
-            .flush()
-            .and_then(|()| writer.get_ref().sync_all())
-            .map_err(|error| io_status(&self.path, &error))
+        let flushed = writer.flush().and_then(|()| self.wait_for_disk());
+        flushed.and_then(|()| writer.get_ref().sync_all()).map_err(|error| io_status(&self.path, &error))
     }
 
     /// Seals the file and gives it its name, in place of whatever had it.
@@ -87,6 +102,8 @@ impl AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
+        // Who drops an unfinished file has an error to report already, or wants none.
+        let _ = self.wait_for_disk();
         // After a rename there is nothing left to remove.
         let _ = std::fs::remove_file(&self.temporary);
     }
