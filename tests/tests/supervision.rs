@@ -51,7 +51,8 @@ impl Random {
 #[test]
 fn a_ps_that_is_killed_twenty_times_costs_at_most_the_steps_since_the_newest_checkpoint() {
     const KILLS: usize = 20;
-    const LAST_STEP: i64 = 1500;
+    /// More than all the permissions before add up to.
+    const LAST_STEP: i64 = 3000;
     let directory = tempfile::tempdir().unwrap();
     let dir = directory.path().to_str().unwrap();
     let hosts = Hosts::new(1, 1).unwrap();
@@ -62,10 +63,12 @@ fn a_ps_that_is_killed_twenty_times_costs_at_most_the_steps_since_the_newest_che
     let mut step = 0;
     for _ in 0..KILLS {
         let moment = step + 1 + random.below(80);
-        trainer.allow(moment + 100).unwrap();
+        trainer.allow(moment + 20).unwrap();
         trainer.wait_for_step(moment).unwrap();
         let saved = newest_step(dir);
         ps.kill();
+        // It may have used up its permission before, and could not notice the loss.
+        trainer.allow(moment + 40).unwrap();
         let newest = newest_step(dir);
         ps.restart().unwrap();
         let (restored, weight) = trainer.wait_until_ready().unwrap();
@@ -118,9 +121,10 @@ fn a_killed_chief_resumes_from_its_checkpoint_and_workers_wait_for_it_when_the_m
         },
     );
     let mut chief = Trainer::start(&hosts, 0, &flags(dir, LAST_STEP)).unwrap();
-    assert_eq!(chief.wait_until_ready().unwrap(), (saved, saved), "the newest checkpoint");
+    // The worker may make steps as soon as the model is there.
+    let (restored, _) = chief.wait_until_ready().unwrap();
     let (resumed, _) = worker.wait_until_ready().unwrap();
-    assert!(resumed >= saved, "{resumed}");
+    assert!(restored >= saved && resumed >= saved, "{restored} or {resumed} is older than {saved}");
     chief.allow(LAST_STEP).unwrap();
     assert!(chief.wait_until_done().unwrap() >= LAST_STEP);
     assert!(worker.wait_until_done().unwrap() >= LAST_STEP);

@@ -110,7 +110,7 @@ fn permission(step: i64, mut allowed: i64) -> Option<i64> {
         if input.read_line(&mut line).ok()? == 0 {
             return None;
         }
-        allowed = line.trim().parse().ok()?;
+        allowed = allowed.max(line.trim().parse().ok()?);
     }
     Some(allowed)
 }

@@ -127,7 +127,7 @@ impl MonitoredSession {
         match &self.current {
             Some(current) => Ok(&current.session),
             None => Err(Status::failed_precondition(
-                "the session was lost and not replaced yet; the next run does",
+                "the session was lost and could not be replaced; the next run tries again",
             )),
         }
     }
@@ -202,14 +202,10 @@ impl MonitoredSession {
 
     /// Calls the hooks' `end`, stops the threads and closes the session; the first error of any of these.
     pub fn close(mut self) -> Result<()> {
-        let mut wait = self.patience();
-        let opened = self.ensure_session(&mut wait);
-        let ended = opened.and_then(|()| {
-            let session = self.session()?.clone();
-            // All hooks get the chance to finish their work.
-            let ends = self.hooks.iter_mut().map(|hook| hook.end(&session));
-            ends.fold(Ok(()), |first, end| first.and(end))
-        });
+        let session = self.session()?.clone();
+        // All hooks get the chance to finish their work.
+        let ends = self.hooks.iter_mut().map(|hook| hook.end(&session));
+        let ended = ends.fold(Ok(()), |first, end| first.and(end));
         ended.and(self.close_current())
     }
 

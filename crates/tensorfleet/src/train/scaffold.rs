@@ -91,7 +91,7 @@ impl Scaffold {
         self.with(|parts| parts.local_init_op = Some(local_init_op.clone()))
     }
 
-    /// Saves and restores the model; a saver of all variables, if nothing is said.
+    /// Saves and restores the model; a sharded saver of all variables, if nothing is said.
     pub fn saver(self, saver: &Saver) -> Scaffold {
         self.with(|parts| parts.init.saver = Some(saver.clone()))
     }
@@ -132,7 +132,8 @@ impl Scaffold {
             parts.summary_op = graph.merge_all_summaries()?;
         }
         if parts.init.saver.is_none() && !graph.global_variables().is_empty() {
-            parts.init.saver = Some(Saver::new(graph)?);
+            // As in TensorFlow, each parameter server writes its own part.
+            parts.init.saver = Some(Saver::builder(graph).sharded(true).build()?);
         }
         let manager = SessionManager::with_ready_op(graph, parts.ready_op.clone())?
             .ready_for_local_init_op(parts.ready_for_local_init_op.clone())
