@@ -125,9 +125,7 @@ impl Initializer {
     }
 
     /// What a function builds for the shape and dtype of the variable.
-    pub fn by(
-        make: impl Fn(&Graph, &Shape, DType) -> Result<Output> + Send + Sync + 'static,
-    ) -> Initializer {
+    pub fn by(make: impl Fn(&Graph, &Shape, DType) -> Result<Output> + Send + Sync + 'static) -> Initializer {
         Initializer(Rule::By(Arc::new(make)))
     }
 

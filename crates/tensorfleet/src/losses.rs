@@ -181,12 +181,7 @@ impl Loss {
         self.scoped(predictions.graph(), name, losses)
     }
 
-    fn scoped(
-        self,
-        graph: &Graph,
-        name: &str,
-        losses: impl FnOnce() -> Result<Output>,
-    ) -> Result<Output> {
+    fn scoped(self, graph: &Graph, name: &str, losses: impl FnOnce() -> Result<Output>) -> Result<Output> {
         let is_collected = self.is_collected;
         let loss = graph.name_scope(name, || {
             let losses = losses()?;
@@ -215,25 +210,11 @@ impl Loss {
             Reduction::SumByNonzeroWeights => {
                 let is_present = weights.not_equal(0.0)?.cast(dtype)?;
                 let present = (is_present * ones()?).check()?;
-                let axes = PartialAxes::of(&present)?;
-                graph.op("Sum").input(present).input(axes.0).name("num_present").output()?
+                present.op("Sum").input(present.all_axes()?).name("num_present").output()?
             }
         };
         // A batch without losses has the loss zero, not NaN.
         weighted.reduce_sum(..)?.op("DivNoNan").input(count).name("value").output()
-    }
-}
-
-/// All axes of a value, for an op that takes them as an input.
-struct PartialAxes(Output);
-
-impl PartialAxes {
-    fn of(value: &Output) -> Result<PartialAxes> {
-        let graph = value.graph();
-        match value.shape()?.rank() {
-            Some(rank) => graph.constant((0..rank as i32).collect::<Vec<i32>>()).check().map(PartialAxes),
-            None => graph.range(0, value.rank()?, 1).map(PartialAxes),
-        }
     }
 }
 

@@ -46,12 +46,7 @@ impl Regularizer {
     }
 }
 
-fn scaled(
-    weights: &Output,
-    name: &str,
-    scale: f64,
-    size: impl FnOnce() -> Result<Output>,
-) -> Result<Output> {
+fn scaled(weights: &Output, name: &str, scale: f64, size: impl FnOnce() -> Result<Output>) -> Result<Output> {
     let graph = weights.graph();
     graph.name_scope(name, || {
         let scope = graph.current_name_scope();

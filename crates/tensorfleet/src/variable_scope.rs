@@ -408,12 +408,7 @@ fn default_initializer(name: &str, dtype: DType) -> Result<Initializer> {
 }
 
 /// Adds what keeps the variable small to the graph's losses.
-fn regularize(
-    graph: &Graph,
-    variable: &Variable,
-    full_name: &str,
-    regularizer: &Regularizer,
-) -> Result<()> {
+fn regularize(graph: &Graph, variable: &Variable, full_name: &str, regularizer: &Regularizer) -> Result<()> {
     let loss: Output = graph.name_scope(&format!("{full_name}/Regularizer/"), || {
         graph.colocate_with(variable, || regularizer.build(&variable.value()))
     })?;

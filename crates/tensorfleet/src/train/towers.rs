@@ -34,11 +34,7 @@ use crate::variable_scope::Reuse;
 /// assert_eq!(session.run(&g.global_variables()[0])?.to_scalar::<f32>()?, 2.0);
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
-pub fn towers<T>(
-    graph: &Graph,
-    devices: &[&str],
-    build: impl Fn(usize) -> Result<T>,
-) -> Result<Vec<T>> {
+pub fn towers<T>(graph: &Graph, devices: &[&str], build: impl Fn(usize) -> Result<T>) -> Result<Vec<T>> {
     let outer = graph.current_variable_scope();
     let mut built = Vec::with_capacity(devices.len());
     for (tower, &device) in devices.iter().enumerate() {

@@ -30,10 +30,7 @@ pub struct GradientDescent {
 impl GradientDescent {
     /// Gradient descent with this learning rate.
     pub fn new(learning_rate: impl Into<Hyperparameter>) -> GradientDescent {
-        GradientDescent {
-            state: OptimizerState::new("GradientDescent"),
-            learning_rate: learning_rate.into(),
-        }
+        GradientDescent { state: OptimizerState::new("GradientDescent"), learning_rate: learning_rate.into() }
     }
 }
 
