@@ -3,8 +3,9 @@
 //! `tensorfleet-benches export DIR` writes every workload as a `GraphDef` with feeds and a list of what to run;
 //! `measure_tensorflow.py` runs those very files. `tensorfleet-benches measure [FILTER]` prints one JSON line for
 //! each workload with the median time of a step, through `run` and through a prepared callable. `tensorfleet-benches
-//! cluster DIR ROUNDS` compares clusters of processes.
+//! cluster DIR ROUNDS` compares clusters of processes, `tensorfleet-benches checkpoint DIR ROUNDS` saving and restoring.
 
+mod checkpoint;
 mod cluster;
 mod cluster_workloads;
 mod measure;
@@ -25,8 +26,13 @@ fn main() -> ExitCode {
             Ok(rounds) => cluster::run(directory.as_ref(), rounds),
             Err(_) => Err(Status::invalid_argument(format!("'{rounds}' is no number of rounds"))),
         },
+        ["checkpoint", directory, rounds] => match rounds.parse() {
+            Ok(rounds) => checkpoint::run(directory.as_ref(), rounds),
+            Err(_) => Err(Status::invalid_argument(format!("'{rounds}' is no number of rounds"))),
+        },
+        ["checkpoint-once", directory, work] => checkpoint::measure_once(directory, work),
         _ => Err(Status::invalid_argument(
-            "usage: tensorfleet-benches export DIR | measure [FILTER] | cluster DIR ROUNDS",
+            "usage: tensorfleet-benches export DIR | measure [FILTER] | cluster DIR ROUNDS | checkpoint DIR ROUNDS",
         )),
     };
     match result {

@@ -24,6 +24,8 @@ pub mod png_pixels;
 pub mod python;
 pub mod records;
 pub mod runner;
+pub mod seed_models;
 pub mod stuck;
 pub mod suite;
 pub mod summary_check;
+pub mod trainer;

@@ -32,7 +32,8 @@ fn single_functions_have_tensorflows_gradients() {
         }
         let step = runs(case).next().unwrap();
         let g = Graph::from_graph_def(case.graph.clone()).unwrap();
-        let xs: Vec<Output> = step.feeds.iter().map(|&feed| g.output(&case.feeds[feed].name).unwrap()).collect();
+        let xs: Vec<Output> =
+            step.feeds.iter().map(|&feed| g.output(&case.feeds[feed].name).unwrap()).collect();
         let ours = g.gradients([g.output(&loss.name).unwrap()], &xs).unwrap();
         let ours: Vec<Output> = ours.iter().flatten().map(|gradient| gradient.dense().unwrap()).collect();
         let Expect::Values(expected) = &step.expect else { panic!("{}: has no values", case.name) };
@@ -88,9 +89,11 @@ fn compare_model(case: &Case) -> usize {
     let theirs: Vec<Output> = updates.into_iter().map(|(_, gradient)| gradient).collect();
 
     let session = Session::new(&g);
-    let init = runs(case).next().unwrap();
+    let init = runs(case).find(|step| step.fetches.is_empty() && !step.targets.is_empty()).unwrap();
     session.run(g.operation(&init.targets[0]).unwrap()).unwrap();
-    let both = fed(case, train, &g, &session).run((ours, theirs)).unwrap_or_else(|status| panic!("{}: {status}", case.name));
+    let both = fed(case, train, &g, &session)
+        .run((ours, theirs))
+        .unwrap_or_else(|status| panic!("{}: {status}", case.name));
     for ((got, want), variable) in both.0.iter().zip(&both.1).zip(&variables) {
         assert_close(got, want, 1e-5, &format!("{}: gradient of {}", case.name, variable.name()));
     }

@@ -19,12 +19,16 @@ const END: &str = "<!-- measured: end -->";
 /// The table of clusters stands between these.
 const CLUSTER_BEGIN: &str = "<!-- clusters: begin -->";
 const CLUSTER_END: &str = "<!-- clusters: end -->";
+/// The table of checkpoints stands between these.
+const CHECKPOINT_BEGIN: &str = "<!-- checkpoints: begin -->";
+const CHECKPOINT_END: &str = "<!-- checkpoints: end -->";
 
 /// The command.
 pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let rounds = arguments.number("--rounds")?.unwrap_or(DEFAULT_ROUNDS).max(1);
     let record = arguments.flag("--record");
     let is_cluster = arguments.flag("--cluster");
+    let is_checkpoint = arguments.flag("--checkpoint");
     let filter = arguments.positional().unwrap_or_default();
     arguments.finish()?;
 
@@ -33,7 +37,12 @@ pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let files = root.join("target/bench");
     std::fs::create_dir_all(&files).map_err(|error| format!("{}: {error}", files.display()))?;
     if is_cluster {
-        return compare_clusters(root, &ours, &files, rounds, record);
+        let marks = [CLUSTER_BEGIN, CLUSTER_END];
+        return compare(root, &ours, &files, "cluster", rounds, record.then_some(marks));
+    }
+    if is_checkpoint {
+        let marks = [CHECKPOINT_BEGIN, CHECKPOINT_END];
+        return compare(root, &ours, &files, "checkpoint", rounds, record.then_some(marks));
     }
     output(Command::new(&ours).arg("export").arg(&files))?;
     let python = match python_with_tensorflow() {
@@ -66,21 +75,24 @@ pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Clusters of processes: TensorFlow's, ours, and TensorFlow's client on ours.
-fn compare_clusters(root: &Path, ours: &Path, files: &Path, rounds: u32, record: bool) -> Outcome {
+/// A comparison that `tensorfleet-benches` makes itself, since it starts processes of both sides. The table is written
+/// between the marks, if there are any.
+fn compare(
+    root: &Path,
+    ours: &Path,
+    files: &Path,
+    what: &str,
+    rounds: u32,
+    marks: Option<[&str; 2]>,
+) -> Outcome {
     let python = python_with_tensorflow()?;
     let mut command = Command::new(ours);
-    command.arg("cluster").arg(files).arg(rounds.to_string()).env("TENSORFLEET_TF2_PYTHON", python);
+    command.arg(what).arg(files).arg(rounds.to_string()).env("TENSORFLEET_TF2_PYTHON", python);
     let table = output(command.stderr(std::process::Stdio::inherit()))?;
     print!("{table}");
-    if record {
-        let how = format!("`cargo xtask bench --cluster --record --rounds {rounds}` on {}", machine());
-        write_between(
-            &root.join("benches/README.md"),
-            CLUSTER_BEGIN,
-            CLUSTER_END,
-            &format!("{how}.\n\n{table}"),
-        )?;
+    if let Some([begin, end]) = marks {
+        let how = format!("`cargo xtask bench --{what} --record --rounds {rounds}` on {}", machine());
+        write_between(&root.join("benches/README.md"), begin, end, &format!("{how}.\n\n{table}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -28,6 +28,7 @@ cargo xtask COMMAND
   bench [FILTER] [OPTIONS]    measure the same graphs here and in TensorFlow, and compare
       --rounds N              how often the two take turns (default 5)
       --cluster               instead, clusters of processes of both kinds
+      --checkpoint            instead, saving and restoring a gibibyte of variables
       --record                write the table into benches/README.md
   pack-vectors DIR            pack DIR/vectors, DIR/graphs and DIR/inventory.json into tests/data
 ";

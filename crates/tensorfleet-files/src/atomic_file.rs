@@ -53,6 +53,15 @@ impl AtomicFile {
         result.map_err(|error| io_status(&self.path, &error))
     }
 
+    /// Lets the disk begin with what is written so far, so that [`AtomicFile::seal`] has less to wait for. A failure is
+    /// left for `seal` to report.
+    pub(crate) fn sync_in_background(&mut self) -> Option<std::thread::JoinHandle<()>> {
+        let writer = self.writer.as_mut()?;
+        writer.flush().ok()?;
+        let file = writer.get_ref().try_clone().ok()?;
+        std::thread::Builder::new().spawn(move || drop(file.sync_data())).ok()
+    }
+
     /// Brings all bytes to the disk; nothing can be written after that.
     pub fn seal(&mut self) -> Result<()> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
@@ -67,6 +76,13 @@ impl AtomicFile {
         self.seal()?;
         std::fs::rename(&self.temporary, &self.path).map_err(|error| io_status(&self.path, &error))
     }
+
+    /// Like [`AtomicFile::commit`], and brings the name to the disk, too.
+    pub fn commit_durably(self) -> Result<()> {
+        let path = self.path.clone();
+        self.commit()?;
+        sync_directory_of(&path)
+    }
 }
 
 impl Drop for AtomicFile {
@@ -80,7 +96,9 @@ impl Drop for AtomicFile {
 pub(crate) fn sync_directory_of(path: &Path) -> Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+        Some(_) => Path::new("."),
+        // The root is in no directory.
+        None => return Ok(()),
     };
     let sync = File::open(directory).and_then(|directory| directory.sync_all());
     sync.map_err(|error| io_status(directory, &error))

@@ -24,6 +24,11 @@ pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
+/// The checksum of two pieces of known checksums, the second of `second_len` bytes.
+pub fn join(first: u32, second: u32, second_len: usize) -> u32 {
+    crc32c::crc32c_combine(first, second, second_len)
+}
+
 /// The stored form of the checksum of `bytes`.
 pub fn masked_crc(bytes: &[u8]) -> u32 {
     mask(crc(bytes))
@@ -39,6 +44,7 @@ mod tests {
         assert_eq!(masked_crc(b"123456789"), 0xc78a_b0e5);
         assert_eq!(mask(0), MASK_DELTA);
         assert_eq!(extend(crc(b"12345"), b"6789"), crc(b"123456789"));
+        assert_eq!(join(crc(b"12345"), crc(b"6789"), 4), crc(b"123456789"));
         for crc in [0, 1, 0xe306_9283, u32::MAX] {
             assert_eq!(unmask(mask(crc)), crc);
         }

@@ -9,6 +9,7 @@
 //! Adding a node takes time proportional to its edges and to the depth of the scopes around it.
 
 mod arguments;
+mod backward;
 mod control_flow;
 mod facts;
 mod import;
@@ -35,6 +36,7 @@ use names::UniqueNames;
 use scope::Frame;
 
 pub use arguments::python_name;
+pub(crate) use backward::{BackwardLoop, LoopParts};
 pub use control_flow::{Cond, FlowId, Loop, LoopOptions};
 pub use facts::OutputFacts;
 pub use literal::adapted as adapt_literal;

@@ -2,6 +2,7 @@
 
 use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
 
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Flow, Op};
@@ -12,6 +13,7 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("NoOp", "").shape(no_outputs).kernel(no_op).cost(Cost::Trivial),
     Op::new("ControlTrigger", "").shape(no_outputs).kernel(no_op).flow(Flow::Trigger).cost(Cost::Trivial),
     Op::new("Const", "-> output: dtype")
+        .not_differentiable()
         .attrs("value: tensor; dtype: type")
         .shape(const_shape)
         .kernel(const_kernel)
@@ -27,21 +29,25 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(placeholder)
         .cost(Cost::Trivial),
     Op::new("PlaceholderWithDefault", "input: dtype -> output: dtype")
+        .gradient(passed_back)
         .attrs("dtype: type; shape: shape")
         .shape(declared_shape)
         .kernel(identity)
         .cost(Cost::Trivial),
     Op::new("Identity", "input: T -> output: T")
+        .gradient(passed_back)
         .attrs("T: type")
         .shape(same_as_input)
         .kernel(identity)
         .cost(Cost::Trivial),
     Op::new("StopGradient", "input: T -> output: T")
+        .not_differentiable()
         .attrs("T: type")
         .shape(same_as_input)
         .kernel(identity)
         .cost(Cost::Trivial),
     Op::new("PreventGradient", "input: T -> output: T")
+        .gradient(prevented)
         .attrs("T: type; message: string = ''")
         .shape(same_as_input)
         .kernel(identity)
@@ -53,11 +59,13 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(identity)
         .cost(Cost::Trivial),
     Op::new("Snapshot", "input: T -> output: T")
+        .gradient(passed_back)
         .attrs("T: type")
         .shape(same_as_input)
         .kernel(identity)
         .cost(Cost::Trivial),
     Op::new("IdentityN", "input: T -> output: T")
+        .gradient(passed_back)
         .attrs("T: list(type) >= 1")
         .shape(same_as_inputs)
         .kernel(identity)
@@ -121,4 +129,14 @@ fn identity(node: &NodeSpec<'_>) -> Result<KernelBox> {
         }
         Ok(())
     }))
+}
+
+/// What arrives at an output goes on to the input in the same place; inputs without such an output get nothing.
+pub(crate) fn passed_back(d: &mut Differential<'_>) -> Result<Grads> {
+    Ok((0..d.inputs().len()).map(|index| d.arriving(index)).collect())
+}
+
+fn prevented(d: &mut Differential<'_>) -> Result<Grads> {
+    let (message, name) = (d.attr::<String>("message")?, &d.node().name);
+    Err(Status::not_found(format!("Gradient explicitly disabled at '{name}'. Reason: {message}")))
 }

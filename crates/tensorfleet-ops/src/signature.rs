@@ -6,7 +6,8 @@
 //!   type attribute, `N` an int attribute, and `Tlist` a list(type) attribute;
 //! * attributes `T: {float, double}; N: int >= 2; keep_dims: bool = false; Tidx: {int32, int64} = int32;
 //!   mode: {'REFLECT', 'SYMMETRIC'}; shape: shape = {}; dims: list(int) = []; f: func`, separated by `;`. The
-//!   words `type`, `number`, `real` and `floating` stand for sets of dtypes.
+//!   words `type`, `number`, `real` and `floating` stand for sets of dtypes. Default tensors are a float (`0.5`) or a
+//!   vector of bytes (`[255, 0]`).
 
 use bytes::Bytes;
 use tensorfleet_core::attr::{IntoAttr, kind_of};
@@ -386,6 +387,11 @@ fn parse_value(kind: &AttrKind, text: &str) -> Option<AttrValue> {
         AttrKind::Type(_) => DType::from_name(text)?.into_attr(),
         AttrKind::Shape if text == "unknown" => PartialShape::unknown().into_attr(),
         AttrKind::Shape if text == "[]" => PartialShape::scalar().into_attr(),
+        AttrKind::Tensor if text.starts_with('[') => {
+            let items = text.strip_prefix('[')?.strip_suffix(']')?.split(',');
+            let bytes = items.map(|item| item.trim().parse::<u8>()).collect::<Result<Vec<_>, _>>().ok()?;
+            Tensor::vector(&bytes).ok()?.into_attr()
+        }
         AttrKind::Tensor => Tensor::scalar(text.parse::<f32>().ok()?).into_attr(),
         _ => return None,
     })

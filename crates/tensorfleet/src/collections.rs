@@ -23,6 +23,6 @@ pub(crate) struct Collections {
     pub(crate) losses: Vec<Endpoint>,
     /// What is added to the losses to keep variables small.
     pub(crate) regularization_losses: Vec<Endpoint>,
-    /// What fills queues in the background.
+    /// What keeps the queues filled.
     pub(crate) queue_runners: Vec<std::sync::Arc<crate::train::QueueRunnerParts>>,
 }

@@ -1,6 +1,7 @@
 //! Gradients: [`Graph::gradients`] and what it gives.
 
 use tensorfleet_core::{Endpoint, Result};
+pub use tensorfleet_ops::gradients::Gate;
 use tensorfleet_ops::gradients::{self as engine, Grad, GradientOptions};
 
 use crate::graph::Graph;
@@ -34,6 +35,7 @@ pub struct GradientsBuilder {
     grad_ys: Vec<Arg>,
     stop_gradients: Vec<Arg>,
     colocate_with_ops: bool,
+    gate: Gate,
 }
 
 impl Graph {
@@ -59,6 +61,7 @@ impl Graph {
             grad_ys: Vec::new(),
             stop_gradients: Vec::new(),
             colocate_with_ops: false,
+            gate: Gate::None,
         }
     }
 }
@@ -82,6 +85,13 @@ impl GradientsBuilder {
         self
     }
 
+    /// Which gradients wait for one another; none if nothing is said. What changes reference variables with the gradients
+    /// needs a gate: a gradient may still be computed from the variable that another one changes.
+    pub fn gate(mut self, gate: Gate) -> GradientsBuilder {
+        self.gate = gate;
+        self
+    }
+
     /// Builds the gradients; see [`Graph::gradients`].
     pub fn build(self, ys: impl OperandList, xs: impl OperandList) -> Result<Vec<Option<Gradient>>> {
         let graph = &self.graph;
@@ -93,6 +103,7 @@ impl GradientsBuilder {
             grad_ys: grad_ys.collect::<Result<_>>()?,
             stop_gradients: sources(graph, self.stop_gradients)?,
             colocate_with_ops: self.colocate_with_ops,
+            gate: self.gate,
         };
         let ys = ys.into_args().into_iter().map(|y| y.into_output(graph, "y", None)?.endpoint_in(graph));
         let ys: Vec<Endpoint> = ys.collect::<Result<_>>()?;

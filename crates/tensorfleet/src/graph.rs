@@ -1,5 +1,6 @@
 //! [`Graph`]: the handle programs build with.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,6 +54,8 @@ struct State {
     /// Scopes of the threads that are inside one.
     scopes: FxHashMap<ThreadId, Scopes>,
     collections: Collections,
+    /// What [`Graph::add_to_collection`] gathers, by key.
+    gathered: BTreeMap<String, Vec<Endpoint>>,
     variable_store: VariableStore,
     random_seed: Option<i64>,
 }
@@ -230,6 +233,29 @@ impl Graph {
     /// An operation, named `init`, that initialises all local variables.
     pub fn local_variables_initializer(&self) -> Result<Operation> {
         self.group_named("init", self.local_variables().iter().map(Variable::initializer))
+    }
+
+    /// Adds an output to the collection called `key`, such as `summaries` or `losses`: where one part of a program
+    /// leaves what another will look for.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// g.add_to_collection("losses", &g.constant(1.0f32))?;
+    /// assert_eq!(g.collection("losses")[0].name(), "Const:0");
+    /// assert!(g.collection("summaries").is_empty());
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn add_to_collection(&self, key: &str, output: &Output) -> Result<()> {
+        let endpoint = output.endpoint_in(self)?;
+        self.0.state.lock().gathered.entry(key.to_string()).or_default().push(endpoint);
+        Ok(())
+    }
+
+    /// The outputs of a collection, in the order they were added.
+    pub fn collection(&self, key: &str) -> Vec<Output> {
+        let endpoints = self.0.state.lock().gathered.get(key).cloned().unwrap_or_default();
+        endpoints.into_iter().map(|endpoint| self.output_at(endpoint)).collect()
     }
 
     /// Makes the random numbers of ops built from now on the same in every program: each op's seed follows from this

@@ -37,7 +37,9 @@ impl Graph {
 
     /// A number as a constant of this dtype.
     pub(crate) fn literal(&self, name: &str, value: f64, dtype: DType) -> Result<Output> {
+        let whole = (value.fract() == 0.0).then_some(value as i64);
         let value = adapt_literal(&Tensor::scalar(value), dtype)
+            .or_else(|| adapt_literal(&Tensor::scalar(whole?), dtype))
             .ok_or_else(|| Status::invalid_argument(format!("{value} cannot be written as {dtype}")))?;
         self.constant_named(name, value).check()
     }

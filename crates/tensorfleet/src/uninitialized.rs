@@ -31,11 +31,11 @@ impl Graph {
     pub fn report_uninitialized_variables(&self) -> Result<Output> {
         let mut variables = self.global_variables();
         variables.extend(self.local_variables());
-        self.report_uninitialized(&variables)
+        self.report_uninitialized_variables_of(&variables)
     }
 
     /// The names of those of `variables` that have no value, as a string vector.
-    pub fn report_uninitialized(&self, variables: &[Variable]) -> Result<Output> {
+    pub fn report_uninitialized_variables_of(&self, variables: &[Variable]) -> Result<Output> {
         self.name_scope("report_uninitialized_variables", || {
             let report = |body: &dyn Fn() -> Result<Output>| self.device(REPORT_DEVICE, body);
             if variables.is_empty() {

@@ -36,16 +36,16 @@ pub struct Variable {
 /// The nodes of a variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
-    kind: Kind,
-    dtype: DType,
-    handle: Endpoint,
-    initial_value: Endpoint,
-    initializer: NodeId,
-    read: Endpoint,
+    pub(crate) kind: Kind,
+    pub(crate) dtype: DType,
+    pub(crate) handle: Endpoint,
+    pub(crate) initial_value: Endpoint,
+    pub(crate) initializer: NodeId,
+    pub(crate) read: Endpoint,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Reference,
     Resource,
 }

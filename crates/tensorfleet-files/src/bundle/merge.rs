@@ -34,8 +34,8 @@ pub fn merge(sources: &[&str], destination: &str, allow_missing: bool) -> Result
         let to = data_path(destination, shard, merged.num_shards as usize);
         std::fs::rename(&from, &to).map_err(|error| io_status(&from, &error))?;
     }
-    index.commit()?;
     sync_directory_of(&index_path(destination))?;
+    index.commit_durably()?;
     for source in found.into_iter().filter(|&source| source != destination) {
         // The destination is complete; an index left over does no harm.
         let _ = std::fs::remove_file(index_path(source));

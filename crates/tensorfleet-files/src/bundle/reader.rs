@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use rayon::prelude::*;
 use tensorfleet_core::{Buffer, DType, Result, Shape, Status, Tensor, bail, ensure};
 use tensorfleet_proto::tensorflow::bundle_header_proto::Endianness;
 use tensorfleet_proto::tensorflow::{BundleEntryProto, BundleHeaderProto};
@@ -17,6 +18,11 @@ use crate::checksum;
 use crate::ordered_code::slice_key;
 use crate::table;
 use crate::tensor_slice::{Assembly, TensorSlice};
+
+/// Values are read in pieces of this size, which fit the cache of a processor.
+const PIECE_BYTES: usize = 512 << 10;
+/// Values from this size on are worth several threads.
+const PARALLEL_BYTES: usize = 4 << 20;
 
 /// An open checkpoint. Tensors are read when they are asked for, from any thread.
 pub struct BundleReader {
@@ -123,6 +129,29 @@ impl BundleReader {
         })
     }
 
+    /// The parts that a partitioned tensor was saved in; none for a whole one.
+    pub fn slices(&self, name: &str) -> Result<Vec<TensorSlice>> {
+        self.entry(name)?.slices.iter().map(TensorSlice::from_proto).collect()
+    }
+
+    /// Checks, without reading values, that the checkpoint is all there: every data file exists and is as long as the
+    /// index says.
+    pub fn check_files(&self) -> Result<()> {
+        for (key, entry) in self.entries() {
+            let entry = entry?;
+            if entry.slices.is_empty() {
+                self.shard(entry.shard_id)?.check_range(&entry)?;
+                continue;
+            }
+            let name = String::from_utf8_lossy(key);
+            for slice in &entry.slices {
+                let key = slice_key(&name, &TensorSlice::from_proto(slice)?);
+                ensure!(self.entries.contains_key(&key), DataLoss, "a slice of tensor {name} is missing");
+            }
+        }
+        Ok(())
+    }
+
     fn entry(&self, name: &str) -> Result<BundleEntryProto> {
         let entry = self.entries.get(name.as_bytes()).filter(|_| !name.is_empty());
         decode(entry.ok_or_else(|| Status::not_found(format!("Key {name} not found in checkpoint")))?, name)
@@ -168,8 +197,8 @@ impl BundleReader {
         let len = shard.check_range(entry)?;
         let mut buffer = Buffer::new(len)?;
         if let Some(bytes) = buffer.as_bytes_mut() {
-            shard.read(entry.offset as u64, bytes)?;
-            self.check_crc(name, entry, checksum::crc(bytes))?;
+            let crc = shard.read_checked(entry.offset as u64, bytes)?;
+            self.check_crc(name, entry, crc)?;
             if self.header.endianness() == Endianness::Big {
                 let part = if dtype.is_complex() { size / 2 } else { size };
                 bytes.chunks_exact_mut(part).for_each(<[u8]>::reverse);
@@ -242,6 +271,25 @@ impl Shard {
                 entry.size, entry.offset, self.name, self.len
             ))
         })
+    }
+
+    /// Fills `bytes` and gives their checksum. Each piece is checked while it is still in the processor's cache, and
+    /// large values are read by several threads.
+    fn read_checked(&self, offset: u64, bytes: &mut [u8]) -> Result<u32> {
+        let piece = |(number, piece): (usize, &mut [u8])| {
+            self.read(offset + (number * PIECE_BYTES) as u64, piece)?;
+            Ok((checksum::crc(piece), piece.len()))
+        };
+        let join = |(first, first_len), (second, second_len)| {
+            (checksum::join(first, second, second_len), first_len + second_len)
+        };
+        if bytes.len() < PARALLEL_BYTES {
+            let pieces = bytes.chunks_mut(PIECE_BYTES).enumerate().map(piece);
+            let whole = pieces.reduce(|a: Result<_>, b| Ok(join(a?, b?)));
+            return Ok(whole.unwrap_or(Ok((0, 0)))?.0);
+        }
+        let pieces = bytes.par_chunks_mut(PIECE_BYTES).enumerate().map(piece);
+        Ok(pieces.try_reduce(|| (0, 0), |a, b| Ok(join(a, b)))?.0)
     }
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {

@@ -1,8 +1,13 @@
 //! [`BundleWriter`]: writing a checkpoint of one data file.
+//!
+//! Values go to the file straight from the memory of the tensor. What a save costs is the copy into the system's page
+//! cache and the wait for the disk; so the checksum of a large tensor is computed by another thread meanwhile, and the
+//! disk is told to begin before the last byte is written.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
+use std::thread::JoinHandle;
 
 use prost::Message;
 use tensorfleet_core::{DType, Result, Shape, Tensor, bail, ensure};
@@ -15,11 +20,19 @@ use crate::ordered_code::slice_key;
 use crate::table::TableWriter;
 use crate::tensor_slice::TensorSlice;
 
+/// Tensors from this size on get their checksum from another thread.
+const LARGE_BYTES: usize = 1 << 20;
+/// The disk is told to begin after so many bytes.
+const SYNC_BYTES: u64 = 64 << 20;
+
 /// A checkpoint being written. Nothing is there under its name before [`BundleWriter::finish`].
 pub struct BundleWriter {
     prefix: String,
     data: AtomicFile,
     offset: u64,
+    /// Up to where the disk has been told to write, and the thread that waits for it.
+    synced: u64,
+    syncing: Option<JoinHandle<()>>,
     entries: BTreeMap<Vec<u8>, BundleEntryProto>,
 }
 
@@ -29,7 +42,14 @@ impl BundleWriter {
     pub fn create(prefix: &str) -> Result<BundleWriter> {
         create_directory_of(prefix)?;
         let data = AtomicFile::create(data_path(prefix, 0, 1))?;
-        Ok(BundleWriter { prefix: prefix.to_string(), data, offset: 0, entries: BTreeMap::new() })
+        Ok(BundleWriter {
+            prefix: prefix.to_string(),
+            data,
+            offset: 0,
+            synced: 0,
+            syncing: None,
+            entries: BTreeMap::new(),
+        })
     }
 
     /// Adds a whole tensor.
@@ -100,8 +120,12 @@ impl BundleWriter {
             }
             _ => {
                 let bytes = tensor.as_bytes()?;
-                self.write(bytes)?;
-                checksum::crc(bytes)
+                let (written, crc) = match bytes.len() >= LARGE_BYTES {
+                    true => rayon::join(|| self.write(bytes), || checksum::crc(bytes)),
+                    false => (self.write(bytes), checksum::crc(bytes)),
+                };
+                written?;
+                crc
             }
         };
         let entry = BundleEntryProto {
@@ -118,8 +142,17 @@ impl BundleWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.offset += bytes.len() as u64;
-        self.data.write(bytes)
+        // A tensor larger than this is written in steps, so that the disk need not wait for its end.
+        for step in bytes.chunks(SYNC_BYTES as usize) {
+            self.data.write(step)?;
+            self.offset += step.len() as u64;
+            let is_idle = self.syncing.as_ref().is_none_or(JoinHandle::is_finished);
+            if self.offset - self.synced >= SYNC_BYTES && is_idle {
+                self.syncing = self.data.sync_in_background();
+                self.synced = self.offset;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the checkpoint appear: the data first, the index last. A reader that comes in between finds no
@@ -128,9 +161,9 @@ impl BundleWriter {
         let index = write_index(&self.prefix, 1, &self.entries)?;
         self.data.seal()?;
         remove_index(&self.prefix)?;
-        self.data.commit()?;
-        index.commit()?;
-        sync_directory_of(&index_path(&self.prefix))
+        // The name of the data reaches the disk before that of the index: an index that is there has its data.
+        self.data.commit_durably()?;
+        index.commit_durably()
     }
 }
 
@@ -166,9 +199,9 @@ pub(super) fn create_directory_of(prefix: &str) -> Result<()> {
         return Ok(());
     };
     match std::fs::create_dir(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists && !directory.is_dir() => {
-            Err(io_status(directory, &error))
-        }
-        _ => Ok(()),
+        // A new directory has to outlive a crash as much as what is in it.
+        Ok(()) => sync_directory_of(directory),
+        Err(_) if directory.is_dir() => Ok(()),
+        Err(error) => Err(io_status(directory, &error)),
     }
 }

@@ -1,11 +1,15 @@
 //! Putting tensors together: Concat, ConcatV2, Pack, and ConcatOffset for their gradients.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{
+    DType, Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure,
+};
 
 use super::axes::{Integers, integer, integers, normalized, one, sizes_tensor, with_dim};
 use super::elements::{Movement, rearrange};
 use super::window::around_axis;
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -15,18 +19,22 @@ use crate::shape_context::ShapeContext;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("ConcatV2", "values: N * T, axis: Tidx -> output: T")
+        .gradient(concat_v2_gradient)
         .attrs("N: int >= 2; T: type; Tidx: {int32, int64} = int32")
         .shape(|ctx| concat_shape(ctx, 0, ctx.num_inputs().saturating_sub(1)))
         .kernel(|node| concat_kernel(0, node.inputs.len() - 1)),
     Op::new("Concat", "concat_dim: int32, values: N * T -> output: T")
+        .gradient(concat_gradient)
         .attrs("N: int >= 2; T: type")
         .shape(|ctx| concat_shape(ctx, 1, 0))
         .kernel(|_| concat_kernel(1, 0)),
     Op::new("Pack", "values: N * T -> output: T")
+        .gradient(pack_gradient)
         .attrs("N: int >= 1; T: type; axis: int = 0")
         .shape(pack_shape)
         .kernel(pack_kernel),
     Op::new("ConcatOffset", "concat_dim: int32, shape: N * shape_type -> offset: N * shape_type")
+        .not_differentiable()
         .attrs("N: int >= 2; shape_type: {int32, int64} = int32")
         .shape(concat_offset_shape)
         .kernel(concat_offset_kernel)
@@ -256,6 +264,44 @@ fn check_offset_shape(first: &Integers, index: usize, shape: &Integers, axis: us
         "All dimensions except {axis} must match. Input {index} has shape {shape:?} and doesn't match input 0 with shape {first:?}."
     );
     Ok(())
+}
+
+fn concat_v2_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let mut parts = d.inputs();
+    let axis = parts.pop().ok_or_else(|| Status::internal("a concatenation without an axis"))?;
+    let mut grads = slices_back(d, &parts, axis)?;
+    grads.push(None);
+    Ok(grads)
+}
+
+fn concat_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let parts = d.inputs().split_off(1);
+    let axis = d.input(0)?;
+    let mut grads = slices_back(d, &parts, axis)?;
+    grads.insert(0, None);
+    Ok(grads)
+}
+
+/// Each part of a concatenation gets its slice of the whole.
+fn slices_back(d: &mut Differential<'_>, parts: &[Endpoint], axis: Endpoint) -> Result<Grads> {
+    let dy = d.dy(0)?;
+    if parts.len() == 1 {
+        return Ok(vec![Some(dy.into())]);
+    }
+    let axis = d.cast(axis, DType::Int32)?;
+    let shapes: Vec<Endpoint> = parts.iter().map(|&part| d.shape_of(part)).collect::<Result<_>>()?;
+    let offsets = d.add(NewNode::new("ConcatOffset").input(axis).input_list(shapes.iter().copied()))?;
+    let slice = |(index, &size): (usize, &Endpoint)| {
+        Ok(Some(d.op("Slice", [dy, Endpoint::new(offsets, index as u32), size])?.into()))
+    };
+    shapes.iter().enumerate().map(slice).collect()
+}
+
+fn pack_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, count) = (d.dy(0)?, d.inputs().len());
+    let unpack = d.with_attrs("Unpack", &[dy], &["axis"]).attr("num", count as i64);
+    let parts = d.add(unpack)?;
+    Ok((0..count).map(|slot| Some(Endpoint::new(parts, slot as u32).into())).collect())
 }
 
 #[cfg(test)]

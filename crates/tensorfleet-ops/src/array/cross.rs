@@ -5,6 +5,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, ensure};
 use super::accumulate::Summand;
 use super::axes::{concat_dims, integers, one};
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -12,7 +13,11 @@ use crate::shape_context::ShapeContext;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Cross", "a: T, b: T -> product: T").attrs("T: real").shape(cross_shape).kernel(cross_kernel),
+    Op::new("Cross", "a: T, b: T -> product: T")
+        .gradient(cross_gradient)
+        .attrs("T: real")
+        .shape(cross_shape)
+        .kernel(cross_kernel),
     Op::new("UnravelIndex", "indices: Tidx, dims: Tidx -> output: Tidx")
         .attrs("Tidx: {int32, int64} = int32")
         .shape(unravel_shape)
@@ -115,6 +120,12 @@ fn unravel_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     }))
+}
+
+fn cross_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, a, b) = (d.dy(0)?, d.input(0)?, d.input(1)?);
+    let (da, db) = (d.op("Cross", [b, dy])?, d.op("Cross", [dy, a])?);
+    d.several([(0, da), (1, db)])
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Status, ensure
 use super::axes::{at_least_rank, concat_dims, integer, one};
 use super::elements::{Movement, rearrange, update};
 use super::window::{Axis, Window, WriteThrough};
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -14,14 +15,17 @@ use crate::shape_context::{ShapeContext, same_as_input};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Diag", "diagonal: T -> output: T")
+        .gradient(diag_gradient)
         .attrs("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
         .shape(diag_shape)
         .kernel(diag_kernel),
     Op::new("DiagPart", "input: T -> diagonal: T")
+        .gradient(diag_part_gradient)
         .attrs("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
         .shape(diag_part_shape)
         .kernel(diag_part_kernel),
     Op::new("MatrixBandPart", "input: T, num_lower: Tindex, num_upper: Tindex -> band: T")
+        .gradient(band_part_gradient)
         .attrs("T: type; Tindex: {int32, int64} = int64")
         .shape(same_as_input)
         .kernel(band_part_kernel),
@@ -150,6 +154,24 @@ fn band_part_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, update(input, &[], &band)?);
         Ok(())
     }))
+}
+
+fn diag_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dy = d.dy(0)?;
+    let dx = d.op("DiagPart", [dy])?;
+    d.only(0, dx)
+}
+
+fn diag_part_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dy = d.dy(0)?;
+    let dx = d.op("Diag", [dy])?;
+    d.only(0, dx)
+}
+
+fn band_part_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, lower, upper) = (d.dy(0)?, d.input(1)?, d.input(2)?);
+    let dx = d.op("MatrixBandPart", [dy, lower, upper])?;
+    d.only(0, dx)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tens
 use super::axes::{integer, integers, one};
 use super::elements::{Movement, rearrange};
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -15,20 +16,20 @@ use crate::shape_context::{ShapeContext, same_as_input};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Fill", "dims: index_type, value: T -> output: T")
+    Op::new("Fill", "dims: index_type, value: T -> output: T").gradient(fill_gradient)
         .attrs("T: type; index_type: {int32, int64} = int32")
         .shape(fill_shape)
         .kernel(fill_kernel),
-    Op::new("ZerosLike", "x: T -> y: T").attrs("T: type").shape(same_as_input).kernel(zeros_like_kernel),
-    Op::new("OnesLike", "x: T -> y: T")
+    Op::new("ZerosLike", "x: T -> y: T").not_differentiable().attrs("T: type").shape(same_as_input).kernel(zeros_like_kernel),
+    Op::new("OnesLike", "x: T -> y: T").not_differentiable()
         .attrs("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64, complex64, complex128, bool}")
         .shape(same_as_input)
         .kernel(ones_like_kernel),
-    Op::new("Range", "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx")
+    Op::new("Range", "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx").not_differentiable()
         .attrs("Tidx: {bfloat16, half, float, double, int8, int16, int32, int64, uint16, uint32, uint64} = int32")
         .shape(range_shape)
         .kernel(range_kernel),
-    Op::new("LinSpace", "start: T, stop: T, num: Tidx -> output: T")
+    Op::new("LinSpace", "start: T, stop: T, num: Tidx -> output: T").not_differentiable()
         .attrs("T: {bfloat16, half, float, double}; Tidx: {int32, int64} = int32")
         .shape(lin_space_shape)
         .kernel(lin_space_kernel),
@@ -251,6 +252,12 @@ fn lin_space_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     })))
+}
+
+fn fill_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dy = d.dy(0)?;
+    let total = d.total(dy)?;
+    d.only(1, total)
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! Picking slices by index: Gather, GatherV2, GatherNd.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{
+    DType, Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure,
+};
 
 use super::axes::{at_least_rank, concat_dims, integer, integers, normalized, one};
 use super::elements::{Movement, rearrange};
 use super::indices::{checked_indices, coordinates};
 use super::window::around_axis;
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Grad, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -16,14 +20,17 @@ use crate::shape_context::ShapeContext;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Gather", "params: Tparams, indices: Tindices -> output: Tparams")
+        .gradient(gather_gradient)
         .attrs("validate_indices: bool = true; Tparams: type; Tindices: {int32, int64}")
         .shape(|ctx| gather_shape(ctx, Some(0), 0))
         .kernel(gather_kernel),
     Op::new("GatherV2", "params: Tparams, indices: Tindices, axis: Taxis -> output: Tparams")
+        .gradient(gather_v2_gradient)
         .attrs("batch_dims: int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: {int32, int64}")
         .shape(|ctx| gather_shape(ctx, ctx.integer(2), ctx.attr("batch_dims")?))
         .kernel(gather_v2_kernel),
     Op::new("GatherNd", "params: Tparams, indices: Tindices -> output: Tparams")
+        .gradient(gather_nd_gradient)
         .attrs("Tparams: type; Tindices: {int16, int32, int64}; bad_indices_policy: string = ''")
         .shape(gather_nd_shape)
         .kernel(gather_nd_kernel),
@@ -287,6 +294,119 @@ fn gather_nd_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     }))
+}
+
+fn gather_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (params, indices) = (d.input(0)?, d.input(1)?);
+    let shape = d.shape_of(params)?;
+    let rows = gathered_rows(d, indices, shape)?;
+    d.only(0, rows)
+}
+
+fn gather_v2_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (params, indices, axis) = (d.input(0)?, d.input(1)?, d.input(2)?);
+    let shape = d.shape_of(params)?;
+    let batch_dims: i64 = d.attr("batch_dims")?;
+    let is_first =
+        d.constant_value(axis).is_some_and(|axis| integers(&axis).is_ok_and(|axis| axis[..] == [0]));
+    if is_first && batch_dims == 0 {
+        let rows = gathered_rows(d, indices, shape)?;
+        return d.only(0, rows);
+    }
+    let axis = d.cast(axis, DType::Int32)?;
+    let rank = d.rank_of(params)?;
+    let axis = d.op("FloorMod", [axis, rank])?;
+    let batch_dims = match i32::try_from(batch_dims) {
+        Ok(dims) if dims >= 0 => d.int(dims)?,
+        Ok(dims) => {
+            let (dims, rank) = (d.int(dims)?, d.rank_of(indices)?);
+            d.op("AddV2", [dims, rank])?
+        }
+        Err(_) => return Err(Status::invalid_argument(format!("batch_dims {batch_dims} is out of range"))),
+    };
+    let dense = scatter_back(d, indices, shape, axis, batch_dims)?;
+    d.only(0, dense)
+}
+
+/// The rows of a tensor of `shape` that `indices` name, as what arrives at output 0.
+pub(crate) fn gathered_rows(d: &mut Differential<'_>, indices: Endpoint, shape: Endpoint) -> Result<Grad> {
+    let dy = d.dy(0)?;
+    let one = d.int(1)?;
+    let row = d.part(shape, one, None)?;
+    let count = d.emit(NewNode::new("Size").input(indices).attr("out_type", d.dtype(shape)?))?;
+    let count = d.expand(count, 0)?;
+    let values_shape = d.joined([count, row], 0)?;
+    let values = d.op("Reshape", [dy, values_shape])?;
+    Ok(Grad::Slices { values, indices: d.flat(indices)?, dense_shape: shape })
+}
+
+/// What arrives at output 0 added up at the `indices` along `axis` of a tensor of `shape`, all of whose leading
+/// `batch_dims` axes it shares with the indices. Everything is seen as `[batches, outer, axis, inner]`.
+pub(crate) fn scatter_back(
+    d: &mut Differential<'_>,
+    indices: Endpoint,
+    shape: Endpoint,
+    axis: Endpoint,
+    batch_dims: Endpoint,
+) -> Result<Endpoint> {
+    let dy = d.dy(0)?;
+    let (zero, one) = (d.int(0)?, d.int(1)?);
+    let behind_axis = d.op("AddV2", [axis, one])?;
+    let size = |d: &mut Differential<'_>, begin, end| {
+        let part = d.part(shape, begin, end)?;
+        d.product(part)
+    };
+    let batches = size(d, zero, Some(batch_dims))?;
+    let outer = size(d, batch_dims, Some(axis))?;
+    let length = size(d, axis, Some(behind_axis))?;
+    let inner = size(d, behind_axis, None)?;
+    let indices_shape = d.shape_of(indices)?;
+    let picked = d.part(indices_shape, batch_dims, None)?;
+    let picked = d.product(picked)?;
+
+    let dy_shape = d.vector([batches, outer, picked, inner])?;
+    let dy = d.op("Reshape", [dy, dy_shape])?;
+    let order = d.ints(&[0, 2, 1, 3])?;
+    let rows = d.op("Transpose", [dy, order])?;
+    let count = d.op("Mul", [batches, picked])?;
+    let rows_shape = d.vector([count, outer, inner])?;
+    let rows = d.op("Reshape", [rows, rows_shape])?;
+
+    // Rows of different batches must not meet.
+    let indices = d.cast(indices, DType::Int32)?;
+    let by_batch = d.vector([batches, picked])?;
+    let indices = d.op("Reshape", [indices, by_batch])?;
+    let batch = d.count_to(batches)?;
+    let offset = d.op("Mul", [batch, length])?;
+    let offset = d.expand(offset, 1)?;
+    let segments = d.op("AddV2", [indices, offset])?;
+    let segments = d.flat(segments)?;
+    let slots = d.op("Mul", [batches, length])?;
+    let sums = d.op("UnsortedSegmentSum", [rows, segments, slots])?;
+
+    let sums_shape = d.vector([batches, length, outer, inner])?;
+    let sums = d.op("Reshape", [sums, sums_shape])?;
+    let sums = d.op("Transpose", [sums, order])?;
+    d.op("Reshape", [sums, shape])
+}
+
+fn gather_nd_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (params, indices) = (d.input(0)?, d.input(1)?);
+    let index = d.dtype(indices)?;
+    let shape = d.shape_as(params, index)?;
+    let grad = gathered_slices(d, indices, shape)?;
+    d.only(0, grad)
+}
+
+/// The slices of a tensor of `shape` at the coordinates `indices`, as what arrives at output 0: rows, if the coordinates
+/// are a list of row numbers.
+pub(crate) fn gathered_slices(d: &mut Differential<'_>, indices: Endpoint, shape: Endpoint) -> Result<Grad> {
+    let dy = d.dy(0)?;
+    let dims = d.shape(indices)?.dims().map(<[_]>::to_vec);
+    if matches!(dims.as_deref(), Some([_, Some(1)])) {
+        return Ok(Grad::Slices { values: dy, indices: d.flat(indices)?, dense_shape: shape });
+    }
+    Ok(d.op("ScatterNd", [indices, dy, shape])?.into())
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@
 //! shorter ones are aligned to the left or right of their row, superdiagonals and subdiagonals each in its way.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
 use super::axes::{at_least_rank, concat_dims, integer, integers, one};
 use super::elements::{Movement, rearrange, update};
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -15,11 +17,16 @@ use crate::shape_context::{ShapeContext, same_as_input};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("MatrixDiag", "diagonal: T -> output: T").attrs("T: type").shape(diag_shape).kernel(diag_kernel),
+    Op::new("MatrixDiag", "diagonal: T -> output: T")
+        .gradient(diag_gradient)
+        .attrs("T: type")
+        .shape(diag_shape)
+        .kernel(diag_kernel),
     Op::new(
         "MatrixDiagV2",
         "diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: T -> output: T",
     )
+    .gradient(diag_gradient)
     .attrs("T: type")
     .shape(diag_shape)
     .kernel(diag_kernel),
@@ -27,30 +34,37 @@ pub(crate) static OPS: &[Op] = &[
         "MatrixDiagV3",
         "diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: T -> output: T",
     )
+    .gradient(diag_gradient)
     .attrs("T: type; align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'")
     .shape(diag_shape)
     .kernel(diag_kernel),
     Op::new("MatrixDiagPart", "input: T -> diagonal: T")
+        .gradient(diag_part_gradient)
         .attrs("T: type")
         .shape(diag_part_shape)
         .kernel(diag_part_kernel),
     Op::new("MatrixDiagPartV2", "input: T, k: int32, padding_value: T -> diagonal: T")
+        .gradient(diag_part_gradient)
         .attrs("T: type")
         .shape(diag_part_shape)
         .kernel(diag_part_kernel),
     Op::new("MatrixDiagPartV3", "input: T, k: int32, padding_value: T -> diagonal: T")
+        .gradient(diag_part_gradient)
         .attrs("T: type; align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'")
         .shape(diag_part_shape)
         .kernel(diag_part_kernel),
     Op::new("MatrixSetDiag", "input: T, diagonal: T -> output: T")
+        .gradient(set_diag_gradient)
         .attrs("T: type")
         .shape(set_diag_shape)
         .kernel(set_diag_kernel),
     Op::new("MatrixSetDiagV2", "input: T, diagonal: T, k: int32 -> output: T")
+        .gradient(set_diag_gradient)
         .attrs("T: type")
         .shape(set_diag_shape)
         .kernel(set_diag_kernel),
     Op::new("MatrixSetDiagV3", "input: T, diagonal: T, k: int32 -> output: T")
+        .gradient(set_diag_gradient)
         .attrs("T: type; align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'")
         .shape(set_diag_shape)
         .kernel(set_diag_kernel),
@@ -348,6 +362,47 @@ fn set_diag_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     }))
+}
+
+/// The op of the same version as the node: those after the first take the band's diagonals `k` as an input, and the
+/// third says how they are aligned.
+fn of_same_version(d: &Differential<'_>, op: &str, inputs: &[Endpoint], k: usize) -> Result<NewNode> {
+    let op = match d.node().op.split_once('V') {
+        Some((_, version)) => format!("{op}V{version}"),
+        None => return Ok(d.with_attrs(op, inputs, &[])),
+    };
+    Ok(d.with_attrs(&op, inputs, &["align"]).input(d.input(k)?))
+}
+
+fn diagonals_of(d: &mut Differential<'_>, matrices: Endpoint, k: usize) -> Result<Endpoint> {
+    let mut part = of_same_version(d, "MatrixDiagPart", &[matrices], k)?;
+    if part.op_type() != "MatrixDiagPart" {
+        part = part.input(d.scalar_like(matrices, 0.0)?);
+    }
+    d.emit(part)
+}
+
+fn diag_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dy = d.dy(0)?;
+    let diagonals = diagonals_of(d, dy, 1)?;
+    d.only(0, diagonals)
+}
+
+fn diag_part_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x) = (d.dy(0)?, d.input(0)?);
+    let zeros = d.op("ZerosLike", [x])?;
+    let dx = of_same_version(d, "MatrixSetDiag", &[zeros, dy], 1)?;
+    let dx = d.emit(dx)?;
+    d.only(0, dx)
+}
+
+fn set_diag_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, diagonals) = (d.dy(0)?, d.input(1)?);
+    let zeros = d.op("ZerosLike", [diagonals])?;
+    let rest = of_same_version(d, "MatrixSetDiag", &[dy, zeros], 2)?;
+    let rest = d.emit(rest)?;
+    let set = diagonals_of(d, dy, 2)?;
+    d.several([(0, rest), (1, set)])
 }
 
 #[cfg(test)]

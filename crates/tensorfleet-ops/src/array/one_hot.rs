@@ -14,6 +14,7 @@ use crate::shape_context::ShapeContext;
 /// The family's table.
 pub(crate) static OPS: &[Op] =
     &[Op::new("OneHot", "indices: TI, depth: int32, on_value: T, off_value: T -> output: T")
+        .not_differentiable()
         .attrs("axis: int = -1; T: type; TI: {uint8, int8, int32, int64} = int64")
         .shape(one_hot_shape)
         .kernel(one_hot_kernel)];

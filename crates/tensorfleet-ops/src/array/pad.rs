@@ -1,13 +1,15 @@
 //! Surrounding tensors: Pad, PadV2 with a constant; MirrorPad with their own reflection, and its gradient.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, ensure};
 
 use super::accumulate::Summand;
 use super::axes::{integers, one};
 use super::elements::{Movement, rearrange};
 use super::window::Window;
+use crate::builder::NewNode;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -16,18 +18,22 @@ use crate::shape_context::ShapeContext;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Pad", "input: T, paddings: Tpaddings -> output: T")
+        .gradient(pad_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32")
         .shape(|ctx| padded_shape(ctx, 1))
         .kernel(pad_kernel),
     Op::new("PadV2", "input: T, paddings: Tpaddings, constant_values: T -> output: T")
+        .gradient(pad_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32")
         .shape(|ctx| padded_shape(ctx, 1))
         .kernel(pad_kernel),
     Op::new("MirrorPad", "input: T, paddings: Tpaddings -> output: T")
+        .gradient(mirror_pad_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32; mode: {'REFLECT', 'SYMMETRIC'}")
         .shape(|ctx| padded_shape(ctx, 1))
         .kernel(mirror_pad_kernel),
     Op::new("MirrorPadGrad", "input: T, paddings: Tpaddings -> output: T")
+        .gradient(mirror_pad_grad_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32; mode: {'REFLECT', 'SYMMETRIC'}")
         .shape(|ctx| padded_shape(ctx, -1))
         .kernel(mirror_pad_grad_kernel),
@@ -256,6 +262,31 @@ fn reduced(padded: &Shape, paddings: &Paddings) -> Result<Shape> {
         })?);
     }
     Shape::new(&dims)
+}
+
+/// What arrives without the padding. Like TensorFlow's, the value that `PadV2` pads with has no gradient.
+fn pad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x, paddings) = (d.dy(0)?, d.input(0)?, d.input(1)?);
+    let index = d.dtype(paddings)?;
+    let split = d.add(NewNode::new("Unpack").input(paddings).attr("num", 2i64).attr("axis", 1i64))?;
+    let size = d.shape_as(x, index)?;
+    let dx = d.op("Slice", [dy, Endpoint::new(split, 0), size])?;
+    d.only(0, dx)
+}
+
+fn mirror_pad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    mirror_back(d, "MirrorPadGrad")
+}
+
+fn mirror_pad_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    mirror_back(d, "MirrorPad")
+}
+
+fn mirror_back(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
+    let dy = d.dy(0)?;
+    let dx = d.with_attrs(op, &[dy, d.input(1)?], &["mode"]);
+    let dx = d.emit(dx)?;
+    d.only(0, dx)
 }
 
 #[cfg(test)]

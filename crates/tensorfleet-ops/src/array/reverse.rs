@@ -6,6 +6,7 @@ use tensorfleet_core::{Element, PartialShape, Result, Status, Tensor, bail, ensu
 use super::axes::{integers, normalized, one};
 use super::elements::{Movement, rearrange};
 use super::window::{Window, view};
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -13,15 +14,15 @@ use crate::shape_context::{ShapeContext, same_as_input};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("ReverseV2", "tensor: T, axis: Tidx -> output: T")
+    Op::new("ReverseV2", "tensor: T, axis: Tidx -> output: T").gradient(reversed_back)
         .attrs("Tidx: {int32, int64} = int32; T: {uint8, int8, uint16, int16, int32, uint32, int64, uint64, bool, bfloat16, half, float, double, complex64, complex128, string}")
         .shape(same_as_input)
         .kernel(reverse_v2_kernel),
-    Op::new("Reverse", "tensor: T, dims: bool -> output: T")
+    Op::new("Reverse", "tensor: T, dims: bool -> output: T").gradient(reversed_back)
         .attrs("T: {uint8, int8, uint16, int16, uint32, int32, uint64, int64, bool, bfloat16, half, float, double, complex64, complex128, string}")
         .shape(same_as_input)
         .kernel(reverse_kernel),
-    Op::new("ReverseSequence", "input: T, seq_lengths: Tlen -> output: T")
+    Op::new("ReverseSequence", "input: T, seq_lengths: Tlen -> output: T").gradient(reversed_back)
         .attrs("seq_dim: int; batch_dim: int = 0; T: type; Tlen: {int32, int64} = int64")
         .shape(reverse_sequence_shape)
         .kernel(reverse_sequence_kernel),
@@ -177,6 +178,14 @@ fn reverse_sequence_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     }))
+}
+
+/// A reversal is its own inverse.
+fn reversed_back(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, op) = (d.dy(0)?, d.node().op.to_string());
+    let dx = d.with_attrs(&op, &[dy, d.input(1)?], &["seq_dim", "batch_dim"]);
+    let dx = d.emit(dx)?;
+    d.only(0, dx)
 }
 
 #[cfg(test)]

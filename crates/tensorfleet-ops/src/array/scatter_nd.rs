@@ -8,6 +8,7 @@ use super::axes::{integers, one};
 use super::elements::{Movement, update};
 use super::gather::{SliceIndices, check_bad_indices_policy};
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -15,31 +16,31 @@ use crate::shape_context::{ShapeContext, same_as_input};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("ScatterNd", "indices: Tindices, updates: T, shape: Tindices -> output: T")
+    Op::new("ScatterNd", "indices: Tindices, updates: T, shape: Tindices -> output: T").gradient(scatter_nd_gradient)
         .attrs("T: type; Tindices: {int16, int32, int64}; bad_indices_policy: string = ''")
         .shape(scatter_nd_shape)
         .kernel(scatter_nd_kernel),
-    Op::new("ScatterNdNonAliasingAdd", "input: T, indices: Tindices, updates: T -> output: T")
+    Op::new("ScatterNdNonAliasingAdd", "input: T, indices: Tindices, updates: T -> output: T").gradient(scatter_add_gradient)
         .attrs("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64, bool}; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Add)),
-    Op::new("TensorScatterUpdate", "tensor: T, indices: Tindices, updates: T -> output: T")
+    Op::new("TensorScatterUpdate", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_update_gradient)
         .attrs("T: type; Tindices: {int16, int32, int64, uint16}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Set)),
-    Op::new("TensorScatterAdd", "tensor: T, indices: Tindices, updates: T -> output: T")
+    Op::new("TensorScatterAdd", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_add_gradient)
         .attrs("T: type; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Add)),
-    Op::new("TensorScatterSub", "tensor: T, indices: Tindices, updates: T -> output: T")
+    Op::new("TensorScatterSub", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_sub_gradient)
         .attrs("T: type; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Subtract)),
-    Op::new("TensorScatterMin", "tensor: T, indices: Tindices, updates: T -> output: T")
+    Op::new("TensorScatterMin", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_extremum_gradient)
         .attrs("T: type; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Min)),
-    Op::new("TensorScatterMax", "tensor: T, indices: Tindices, updates: T -> output: T")
+    Op::new("TensorScatterMax", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_extremum_gradient)
         .attrs("T: type; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Max)),
@@ -184,6 +185,53 @@ fn tensor_scatter_kernel(node: &NodeSpec<'_>, combine: Combine) -> Result<Kernel
         ctx.set_output(0, tensor);
         Ok(())
     }))
+}
+
+fn scatter_nd_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices) = (d.dy(0)?, d.input(0)?);
+    let updates = d.op("GatherNd", [dy, indices])?;
+    d.only(1, updates)
+}
+
+fn scatter_add_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices) = (d.dy(0)?, d.input(1)?);
+    let updates = d.op("GatherNd", [dy, indices])?;
+    d.several([(0, dy), (2, updates)])
+}
+
+fn scatter_sub_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices) = (d.dy(0)?, d.input(1)?);
+    let updates = d.op("GatherNd", [dy, indices])?;
+    let updates = d.op("Neg", [updates])?;
+    d.several([(0, dy), (2, updates)])
+}
+
+fn scatter_update_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices) = (d.dy(0)?, d.input(1)?);
+    let updates = d.op("GatherNd", [dy, indices])?;
+    let zeros = d.op("ZerosLike", [updates])?;
+    let kept = d.op("TensorScatterUpdate", [dy, indices, zeros])?;
+    d.several([(0, kept), (2, updates)])
+}
+
+/// What arrives is shared by all who reached the extremum.
+fn scatter_extremum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x, indices, updates, y) = (d.dy(0)?, d.input(0)?, d.input(1)?, d.input(2)?, d.output(0));
+    let dtype = d.dtype(dy)?;
+    let index = d.dtype(indices)?;
+    let kept = d.op("Equal", [x, y])?;
+    let kept = d.cast(kept, dtype)?;
+    let reached = d.op("GatherNd", [y, indices])?;
+    let reached = d.op("Equal", [updates, reached])?;
+    let reached = d.cast(reached, dtype)?;
+    let shape = d.shape_as(x, index)?;
+    let winners = d.op("ScatterNd", [indices, reached, shape])?;
+    let winners = d.op("AddV2", [winners, kept])?;
+    let share = d.op("RealDiv", [dy, winners])?;
+    let dx = d.op("Mul", [share, kept])?;
+    let share = d.op("GatherNd", [share, indices])?;
+    let updates = d.op("Mul", [share, reached])?;
+    d.several([(0, dx), (2, updates)])
 }
 
 #[cfg(test)]

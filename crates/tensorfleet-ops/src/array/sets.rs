@@ -15,7 +15,7 @@ use crate::shape_context::ShapeContext;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] =
-    &[Op::new("DenseToDenseSetOperation", "set1: T, set2: T -> result_indices: int64, result_values: T, result_shape: int64")
+    &[Op::new("DenseToDenseSetOperation", "set1: T, set2: T -> result_indices: int64, result_values: T, result_shape: int64").not_differentiable()
         .attrs("set_operation: string; validate_indices: bool = true; T: {int8, int16, int32, int64, uint8, uint16, string}")
         .shape(set_shape)
         .kernel(set_kernel)];

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use tensorfleet_core::{Dim, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use super::axes::{integer, integers, normalized, one, product, sizes_tensor};
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -13,36 +14,43 @@ use crate::shape_context::{ShapeContext, scalars};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Shape", "input: T -> output: out_type")
+        .not_differentiable()
         .attrs("T: type; out_type: {int32, int64} = int32")
         .shape(shape_shape)
         .kernel(shape_kernel)
         .cost(Cost::Trivial),
     Op::new("ShapeN", "input: N * T -> output: N * out_type")
+        .not_differentiable()
         .attrs("N: int >= 1; T: type; out_type: {int32, int64} = int32")
         .shape(shape_shape)
         .kernel(shape_kernel)
         .cost(Cost::Trivial),
     Op::new("Size", "input: T -> output: out_type")
+        .not_differentiable()
         .attrs("T: type; out_type: {int32, int64} = int32")
         .shape(scalars)
         .kernel(size_kernel)
         .cost(Cost::Trivial),
     Op::new("Rank", "input: T -> output: int32")
+        .not_differentiable()
         .attrs("T: type")
         .shape(scalars)
         .kernel(rank_kernel)
         .cost(Cost::Trivial),
     Op::new("Reshape", "tensor: T, shape: Tshape -> output: T")
+        .gradient(reshaped_back)
         .attrs("T: type; Tshape: {int32, int64} = int32")
         .shape(reshape_shape)
         .kernel(reshape_kernel)
         .cost(Cost::Trivial),
     Op::new("Squeeze", "input: T -> output: T")
+        .gradient(reshaped_back)
         .attrs("T: type; squeeze_dims: list(int) >= 0 = []")
         .shape(squeeze_shape)
         .kernel(squeeze_kernel)
         .cost(Cost::Trivial),
     Op::new("ExpandDims", "input: T, dim: Tdim -> output: T")
+        .gradient(reshaped_back)
         .attrs("T: type; Tdim: {int32, int64} = int32")
         .shape(expand_dims_shape)
         .kernel(expand_dims_kernel)
@@ -245,6 +253,13 @@ fn expand_dims_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor.reshaped(Shape::new(&dims)?)?);
         Ok(())
     }))
+}
+
+/// What only changes the shape is undone by changing it back.
+fn reshaped_back(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x) = (d.dy(0)?, d.input(0)?);
+    let back = d.reshape_like(dy, x)?;
+    d.only(0, back)
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Taking and changing slices: Slice, StridedSlice, StridedSliceGrad, TensorStridedSliceUpdate.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Dim, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{Dim, Endpoint, PartialShape, Result, Shape, Tensor, ensure};
 
 use super::axes::{integers, one};
 use super::elements::{rearrange, update};
 use super::slice_spec::{Bounds, Slice, SliceSpec};
 use super::window::{Window, WriteThrough, view};
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -14,19 +16,19 @@ use crate::shape_context::{ShapeContext, same_as_input};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("StridedSlice", "input: T, begin: Index, end: Index, strides: Index -> output: T")
+    Op::new("StridedSlice", "input: T, begin: Index, end: Index, strides: Index -> output: T").gradient(strided_slice_gradient)
         .attrs("T: type; Index: {int16, int32, int64}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0")
         .shape(strided_slice_shape)
         .kernel(strided_slice_kernel),
-    Op::new("StridedSliceGrad", "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T")
+    Op::new("StridedSliceGrad", "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T").gradient(strided_slice_grad_gradient)
         .attrs("T: type; Index: {int32, int64}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0")
         .shape(|ctx| one(ctx.shape_value(0)?))
         .kernel(strided_slice_grad_kernel),
-    Op::new("TensorStridedSliceUpdate", "input: T, begin: Index, end: Index, strides: Index, value: T -> output: T")
+    Op::new("TensorStridedSliceUpdate", "input: T, begin: Index, end: Index, strides: Index, value: T -> output: T").gradient(strided_slice_update_gradient)
         .attrs("T: type; Index: {int32, int64}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0")
         .shape(same_as_input)
         .kernel(strided_slice_update_kernel),
-    Op::new("Slice", "input: T, begin: Index, size: Index -> output: T")
+    Op::new("Slice", "input: T, begin: Index, size: Index -> output: T").gradient(slice_gradient)
         .attrs("T: type; Index: {int32, int64}")
         .shape(slice_shape)
         .kernel(slice_kernel),
@@ -170,6 +172,50 @@ fn slice_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     }))
+}
+
+const MASKS: [&str; 5] = ["begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"];
+
+fn strided_slice_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x, begin) = (d.dy(0)?, d.input(0)?, d.input(1)?);
+    let index = d.dtype(begin)?;
+    let shape = d.shape_as(x, index)?;
+    let dx = d.with_attrs("StridedSliceGrad", &[shape, begin, d.input(2)?, d.input(3)?, dy], &MASKS);
+    let dx = d.emit(dx)?;
+    d.only(0, dx)
+}
+
+/// The same slice as the node's bounds say, of what arrives.
+fn slice_arriving(d: &mut Differential<'_>) -> Result<Endpoint> {
+    let dy = d.dy(0)?;
+    let slice = d.with_attrs("StridedSlice", &[dy, d.input(1)?, d.input(2)?, d.input(3)?], &MASKS);
+    d.emit(slice)
+}
+
+fn strided_slice_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let slice = slice_arriving(d)?;
+    d.only(4, slice)
+}
+
+fn strided_slice_update_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, slice) = (d.dy(0)?, slice_arriving(d)?);
+    let zeros = d.op("ZerosLike", [slice])?;
+    let inputs = [dy, d.input(1)?, d.input(2)?, d.input(3)?, zeros];
+    let rest = d.with_attrs("TensorStridedSliceUpdate", &inputs, &MASKS);
+    let rest = d.emit(rest)?;
+    d.several([(0, rest), (4, slice)])
+}
+
+/// Zeros around what arrives.
+fn slice_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x, begin) = (d.dy(0)?, d.input(0)?, d.input(1)?);
+    let index = d.dtype(begin)?;
+    let (whole, kept) = (d.shape_as(x, index)?, d.shape_as(d.output(0), index)?);
+    let behind = d.op("Sub", [whole, kept])?;
+    let after = d.op("Sub", [behind, begin])?;
+    let paddings = d.emit(NewNode::new("Pack").input_list([begin, after]).attr("axis", 1i64))?;
+    let dx = d.op("Pad", [dy, paddings])?;
+    d.only(0, dx)
 }
 
 #[cfg(test)]

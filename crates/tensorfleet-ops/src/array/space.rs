@@ -8,6 +8,7 @@ use super::axes::{Integers, integers, one};
 use super::pad::{Paddings, padded};
 use super::transpose::transposed;
 use super::window::{Window, view};
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -16,6 +17,7 @@ use crate::shape_context::ShapeContext;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("SpaceToBatchND", "input: T, block_shape: Tblock_shape, paddings: Tpaddings -> output: T")
+        .gradient(space_to_batch_nd_gradient)
         .attrs("T: type; Tblock_shape: {int32, int64} = int32; Tpaddings: {int32, int64} = int32")
         .shape(same_rank)
         .kernel(|_| {
@@ -27,6 +29,7 @@ pub(crate) static OPS: &[Op] = &[
             }))
         }),
     Op::new("BatchToSpaceND", "input: T, block_shape: Tblock_shape, crops: Tcrops -> output: T")
+        .gradient(batch_to_space_nd_gradient)
         .attrs("T: type; Tblock_shape: {int32, int64} = int32; Tcrops: {int32, int64} = int32")
         .shape(same_rank)
         .kernel(|_| {
@@ -38,6 +41,7 @@ pub(crate) static OPS: &[Op] = &[
             }))
         }),
     Op::new("SpaceToBatch", "input: T, paddings: Tpaddings -> output: T")
+        .gradient(space_to_batch_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32; block_size: int >= 2")
         .shape(same_rank)
         .kernel(|node| {
@@ -50,6 +54,7 @@ pub(crate) static OPS: &[Op] = &[
             }))
         }),
     Op::new("BatchToSpace", "input: T, crops: Tidx -> output: T")
+        .gradient(batch_to_space_gradient)
         .attrs("T: type; block_size: int >= 2; Tidx: {int32, int64} = int32")
         .shape(same_rank)
         .kernel(|node| {
@@ -62,10 +67,12 @@ pub(crate) static OPS: &[Op] = &[
             }))
         }),
     Op::new("SpaceToDepth", "input: T -> output: T")
+        .gradient(space_to_depth_gradient)
         .attrs("T: type; block_size: int >= 2; data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
         .shape(|ctx| depth_shape(ctx, space_to_depth_dims))
         .kernel(space_to_depth_kernel),
     Op::new("DepthToSpace", "input: T -> output: T")
+        .gradient(depth_to_space_gradient)
         .attrs("T: type; block_size: int >= 2; data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
         .shape(|ctx| depth_shape(ctx, depth_to_space_dims))
         .kernel(depth_to_space_kernel),
@@ -298,6 +305,41 @@ fn depth_to_space_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     }))
+}
+
+/// Each of these ops is undone by another with the same parameters.
+fn undone_by(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
+    let mut inputs = d.inputs();
+    if let Some(first) = inputs.first_mut() {
+        *first = d.dy(0)?;
+    }
+    let dx = d.with_attrs(op, &inputs, &["block_size", "data_format"]);
+    let dx = d.emit(dx)?;
+    d.only(0, dx)
+}
+
+fn space_to_batch_nd_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    undone_by(d, "BatchToSpaceND")
+}
+
+fn batch_to_space_nd_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    undone_by(d, "SpaceToBatchND")
+}
+
+fn space_to_batch_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    undone_by(d, "BatchToSpace")
+}
+
+fn batch_to_space_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    undone_by(d, "SpaceToBatch")
+}
+
+fn space_to_depth_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    undone_by(d, "DepthToSpace")
+}
+
+fn depth_to_space_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    undone_by(d, "SpaceToDepth")
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::{Dim, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Dim, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use super::accumulate::Summand;
 use super::axes::{integers, one};
 use super::transpose::transposed;
+use crate::builder::NewNode;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -18,6 +20,7 @@ pub(crate) static OPS: &[Op] = &[Op::new(
     "SparseTensorDenseMatMul",
     "a_indices: Tindices, a_values: T, a_shape: int64, b: T -> product: T",
 )
+.gradient(matmul_gradient)
 .attrs("T: type; Tindices: {int32, int64} = int64; adjoint_a: bool = false; adjoint_b: bool = false")
 .shape(matmul_shape)
 .kernel(matmul_kernel)
@@ -123,6 +126,35 @@ fn multiply<T: Factor>(ctx: &mut Context<'_>, adjoint_a: bool, adjoint_b: bool) 
     }
     ctx.set_output(0, tensor);
     Ok(())
+}
+
+fn matmul_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices, values, shape, b) = (d.dy(0)?, d.input(0)?, d.input(1)?, d.input(2)?, d.input(3)?);
+    let (adjoint_a, adjoint_b): (bool, bool) = (d.attr("adjoint_a")?, d.attr("adjoint_b")?);
+    let db = d.with_attrs("SparseTensorDenseMatMul", &[indices, values, shape, dy], &[]);
+    let mut db = d.emit(db.attr("adjoint_a", !adjoint_a))?;
+    let is_complex = d.dtype(b)?.is_complex();
+    let swap = d.ints(&[1, 0])?;
+    let transpose = if is_complex { "ConjugateTranspose" } else { "Transpose" };
+    let mut b = b;
+    if adjoint_b {
+        db = d.op(transpose, [db, swap])?;
+        b = d.op(transpose, [b, swap])?;
+    }
+    // A value at (row, column) met that row of what arrives and that column's row of b.
+    let split = d.add(NewNode::new("Unpack").input(indices).attr("num", 2i64).attr("axis", 1i64))?;
+    let (row, column) = (Endpoint::new(split, 0), Endpoint::new(split, 1));
+    let (row, column) = if adjoint_a { (column, row) } else { (row, column) };
+    let (mut from_dy, mut from_b) = (d.rows(dy, row)?, d.rows(b, column)?);
+    if is_complex && adjoint_a {
+        from_dy = d.op("Conj", [from_dy])?;
+    } else if is_complex {
+        from_b = d.op("Conj", [from_b])?;
+    }
+    let products = d.op("Mul", [from_dy, from_b])?;
+    let one = d.ints(&[1])?;
+    let da = d.op("Sum", [products, one])?;
+    d.several([(1, da), (3, db)])
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Giving every row of a sparse tensor an entry: SparseFillEmptyRows and its gradient.
 
 use num_traits::Zero;
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{DType, Endpoint, PartialShape, Result, Shape, Tensor, ensure};
 
 use super::accumulate::Summand;
 use super::axes::{concat_dims, integers};
@@ -9,7 +9,9 @@ use super::concat::concat;
 use super::elements::rearrange;
 use super::gather::PickRows;
 use super::sparse_tensor::Coordinates;
+use crate::builder::NewNode;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -17,7 +19,7 @@ use crate::shape_context::ShapeContext;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("SparseFillEmptyRows", "indices: int64, values: T, dense_shape: int64, default_value: T -> output_indices: int64, output_values: T, empty_row_indicator: bool, reverse_index_map: int64")
+    Op::new("SparseFillEmptyRows", "indices: int64, values: T, dense_shape: int64, default_value: T -> output_indices: int64, output_values: T, empty_row_indicator: bool, reverse_index_map: int64").gradient(fill_gradient)
         .attrs("T: type")
         .shape(fill_shape)
         .kernel(fill_kernel),
@@ -166,6 +168,12 @@ fn grad_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(1, Tensor::scalar(default));
         Ok(())
     })))
+}
+
+fn fill_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, map) = (d.dy(1)?, d.output(3));
+    let grad = d.add(NewNode::new("SparseFillEmptyRowsGrad").input(map).input(dy))?;
+    d.several([(1, Endpoint::new(grad, 0)), (3, Endpoint::new(grad, 1))])
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Reducing gathered rows by segment: SparseSegmentSum, -Mean, -SqrtN, with a number of segments, and gradients.
 
 use half::{bf16, f16};
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
 use super::accumulate::{Summand, add_row};
 use super::axes::{Integers, at_least_rank, concat_dims, integer, integers, one, sizes_tensor};
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -26,26 +27,32 @@ const GRAD_ATTRS: &str = "T: floating; Tidx: {int32, int64} = int32; Tsegmentids
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("SparseSegmentSum", SIGNATURE)
+        .gradient(sum_gradient)
         .attrs(SUM_ATTRS)
         .shape(segment_shape)
         .kernel(|node| segment_kernel(node, Scale::One)),
     Op::new("SparseSegmentMean", SIGNATURE)
+        .gradient(mean_gradient)
         .attrs(MEAN_ATTRS)
         .shape(segment_shape)
         .kernel(|node| segment_kernel(node, Scale::Mean)),
     Op::new("SparseSegmentSqrtN", SIGNATURE)
+        .gradient(sqrt_n_gradient)
         .attrs(MEAN_ATTRS)
         .shape(segment_shape)
         .kernel(|node| segment_kernel(node, Scale::SqrtN)),
     Op::new("SparseSegmentSumWithNumSegments", WITH_NUMBER)
+        .gradient(sum_gradient)
         .attrs(SUM_NUMBER_ATTRS)
         .shape(segment_shape)
         .kernel(|node| segment_kernel(node, Scale::One)),
     Op::new("SparseSegmentMeanWithNumSegments", WITH_NUMBER)
+        .gradient(mean_gradient)
         .attrs(MEAN_NUMBER_ATTRS)
         .shape(segment_shape)
         .kernel(|node| segment_kernel(node, Scale::Mean)),
     Op::new("SparseSegmentSqrtNWithNumSegments", WITH_NUMBER)
+        .gradient(sqrt_n_gradient)
         .attrs(MEAN_NUMBER_ATTRS)
         .shape(segment_shape)
         .kernel(|node| segment_kernel(node, Scale::SqrtN)),
@@ -263,6 +270,35 @@ fn spread_gradients<T: Segmented>(ctx: &mut Context<'_>, scale: Scale, compact: 
         ctx.set_output(1, sizes_tensor(places, &Shape::vector(present.len()), dtype)?);
     }
     Ok(())
+}
+
+/// Each row of the data gets the sums of the segments it was added to.
+fn sum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices, segments) = (d.dy(0)?, d.input(1)?, d.input(2)?);
+    let (rows, count) = (d.rows(dy, segments)?, data_rows(d)?);
+    let dx = d.op("UnsortedSegmentSum", [rows, indices, count])?;
+    d.only(0, dx)
+}
+
+fn mean_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    scaled_gradient(d, "SparseSegmentMeanGrad")
+}
+
+fn sqrt_n_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    scaled_gradient(d, "SparseSegmentSqrtNGrad")
+}
+
+fn scaled_gradient(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
+    let (dy, indices, segments) = (d.dy(0)?, d.input(1)?, d.input(2)?);
+    let count = data_rows(d)?;
+    let dx = d.op(op, [dy, indices, segments, count])?;
+    d.only(0, dx)
+}
+
+fn data_rows(d: &mut Differential<'_>) -> Result<Endpoint> {
+    let data = d.input(0)?;
+    let shape = d.shape_of(data)?;
+    d.element(shape, 0)
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 //! SparseReduceSum.
 
 use smallvec::{SmallVec, smallvec};
-use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
 use super::accumulate::Summand;
 use super::axes::{Integers, integers, normalized, one};
 use super::elements::{Movement, rearrange};
 use super::gather::PickRows;
+use crate::builder::NewNode;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -16,18 +18,18 @@ use crate::shape_context::ShapeContext;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("SparseToDense", "sparse_indices: Tindices, output_shape: Tindices, sparse_values: T, default_value: T -> dense: T")
+    Op::new("SparseToDense", "sparse_indices: Tindices, output_shape: Tindices, sparse_values: T, default_value: T -> dense: T").gradient(to_dense_gradient)
         .attrs("validate_indices: bool = true; T: type; Tindices: {int32, int64}")
         .shape(|ctx| one(ctx.shape_value(1)?))
         .kernel(to_dense_kernel),
-    Op::new("SparseReorder", "input_indices: int64, input_values: T, input_shape: int64 -> output_indices: int64, output_values: T")
+    Op::new("SparseReorder", "input_indices: int64, input_values: T, input_shape: int64 -> output_indices: int64, output_values: T").gradient(reorder_gradient)
         .attrs("T: type")
         .shape(reorder_shape)
         .kernel(reorder_kernel),
     Op::new("SparseReshape", "input_indices: int64, input_shape: int64, new_shape: int64 -> output_indices: int64, output_shape: int64")
         .shape(reshape_shape)
         .kernel(reshape_kernel),
-    Op::new("SparseReduceSum", "input_indices: int64, input_values: T, input_shape: int64, reduction_axes: int32 -> output: T")
+    Op::new("SparseReduceSum", "input_indices: int64, input_values: T, input_shape: int64, reduction_axes: int32 -> output: T").gradient(reduce_sum_gradient)
         .attrs("keep_dims: bool = false; T: number")
         .shape(reduce_sum_shape)
         .kernel(reduce_sum_kernel),
@@ -363,6 +365,53 @@ fn reduce_sum_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     })))
+}
+
+fn to_dense_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices, values) = (d.dy(0)?, d.input(0)?, d.input(2)?);
+    // Coordinates of a vector may be a vector themselves, a single one even a scalar.
+    let coordinates = match d.shape(indices)?.rank() {
+        Some(0) => {
+            let shape = d.ints(&[1, 1])?;
+            d.op("Reshape", [indices, shape])?
+        }
+        Some(1) => d.expand(indices, 1)?,
+        _ => indices,
+    };
+    let picked = d.op("GatherNd", [dy, coordinates])?;
+    let (whole, part) = (d.total(dy)?, d.total(picked)?);
+    let default = d.op("Sub", [whole, part])?;
+    let values = if d.shape(values)?.rank() == Some(0) { part } else { picked };
+    d.several([(2, values), (3, default)])
+}
+
+/// Sorting positions along with the values tells where each value went.
+fn reorder_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices, values, shape) = (d.dy(1)?, d.input(0)?, d.input(1)?, d.input(2)?);
+    let count = d.op("Size", [values])?;
+    let positions = d.count_to(count)?;
+    let sorted = d.add(NewNode::new("SparseReorder").input(indices).input(positions).input(shape))?;
+    let places = d.op("InvertPermutation", [Endpoint::new(sorted, 1)])?;
+    let dx = d.rows(dy, places)?;
+    d.only(1, dx)
+}
+
+/// Each value gets what arrives at the element it was added to: at its own coordinates, but 0 along reduced axes.
+fn reduce_sum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, indices, shape, axes) = (d.dy(0)?, d.input(0)?, d.input(2)?, d.input(3)?);
+    let rank = d.op("Size", [shape])?;
+    let axes = d.op("FloorMod", [axes, rank])?;
+    let axes = d.flat(axes)?;
+    let all = d.count_to(rank)?;
+    let ones = d.op("OnesLike", [axes])?;
+    let ones = d.cast(ones, DType::Int64)?;
+    let stitch = NewNode::new("DynamicStitch").input_list([all, axes]).input_list([shape, ones]);
+    let kept = d.emit(stitch)?;
+    let dy = d.op("Reshape", [dy, kept])?;
+    let scale = d.op("FloorDiv", [shape, kept])?;
+    let coordinates = d.op("FloorDiv", [indices, scale])?;
+    let dx = d.op("GatherNd", [dy, coordinates])?;
+    d.only(1, dx)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Taking tensors apart: Split, SplitV, Unpack. Parts along the first axis share the data.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Dim, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Dim, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use super::axes::{Integers, integer, integers, normalized, with_dim};
 use super::window::{Window, view};
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -13,14 +15,17 @@ use crate::shape_context::ShapeContext;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Split", "split_dim: int32, value: T -> output: num_split * T")
+        .gradient(split_gradient)
         .attrs("num_split: int >= 1; T: type")
         .shape(split_shape)
         .kernel(split_kernel),
     Op::new("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T")
+        .gradient(split_v_gradient)
         .attrs("num_split: int >= 1; T: type; Tlen: {int8, int32, int64} = int64")
         .shape(split_v_shape)
         .kernel(split_v_kernel),
     Op::new("Unpack", "value: T -> output: num * T")
+        .gradient(unpack_gradient)
         .attrs("num: int >= 0; T: type; axis: int = 0")
         .shape(unpack_shape)
         .kernel(unpack_kernel),
@@ -180,6 +185,34 @@ fn unpack_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         }
         Ok(())
     }))
+}
+
+fn arriving_parts(d: &mut Differential<'_>) -> Result<Vec<Endpoint>> {
+    let node = d.node_id();
+    let count = d.builder().num_outputs(node);
+    (0..count).map(|slot| d.dy(slot)).collect()
+}
+
+fn join_back(d: &mut Differential<'_>, axis: usize) -> Result<Endpoint> {
+    let (parts, axis) = (arriving_parts(d)?, d.input(axis)?);
+    d.emit(NewNode::new("ConcatV2").input_list(parts).input(axis))
+}
+
+fn split_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let joined = join_back(d, 0)?;
+    d.only(1, joined)
+}
+
+fn split_v_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let joined = join_back(d, 2)?;
+    d.only(0, joined)
+}
+
+fn unpack_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let parts = arriving_parts(d)?;
+    let pack = NewNode::new("Pack").input_list(parts).attr("axis", d.attr::<i64>("axis")?);
+    let packed = d.emit(pack)?;
+    d.only(0, packed)
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Dealing rows out and putting them back: DynamicPartition, DynamicStitch, ParallelDynamicStitch.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{Element, Endpoint, PartialShape, Result, Shape, Tensor, ensure};
 
 use super::axes::{concat_dims, one};
 use super::elements::{Movement, rearrange};
 use super::gather::PickRows;
 use super::indices::checked_indices;
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -15,14 +17,17 @@ use crate::shape_context::{ShapeContext, integers_of};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("DynamicStitch", "indices: N * int32, data: N * T -> merged: T")
+        .gradient(stitch_gradient)
         .attrs("N: int >= 1; T: type")
         .shape(stitch_shape)
         .kernel(stitch_kernel),
     Op::new("ParallelDynamicStitch", "indices: N * int32, data: N * T -> merged: T")
+        .gradient(stitch_gradient)
         .attrs("N: int >= 1; T: type")
         .shape(stitch_shape)
         .kernel(stitch_kernel),
     Op::new("DynamicPartition", "data: T, partitions: int32 -> outputs: num_partitions * T")
+        .gradient(partition_gradient)
         .attrs("num_partitions: int >= 1; T: type")
         .shape(partition_shape)
         .kernel(partition_kernel),
@@ -169,6 +174,34 @@ fn partition_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         }
         Ok(())
     }))
+}
+
+/// Each piece of data gets the rows it was written to.
+fn stitch_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, inputs) = (d.dy(0)?, d.inputs());
+    let count = inputs.len() / 2;
+    let mut grads = vec![None; count];
+    for &indices in inputs.iter().take(count) {
+        grads.push(Some(d.rows(dy, indices)?.into()));
+    }
+    Ok(grads)
+}
+
+/// The parts go back to where they were: the same partition of positions says where.
+fn partition_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (data, partitions) = (d.input(0)?, d.input(1)?);
+    let count: i64 = d.attr("num_partitions")?;
+    let dys: Vec<Endpoint> = (0..count as usize).map(|slot| d.dy(slot)).collect::<Result<_>>()?;
+    let size = d.op("Size", [partitions])?;
+    let positions = d.count_to(size)?;
+    let positions = d.reshape_like(positions, partitions)?;
+    let node = NewNode::new("DynamicPartition").input(positions).input(partitions);
+    let positions = d.add(node.attr("num_partitions", count))?;
+    let positions = (0..count as u32).map(|slot| Endpoint::new(positions, slot));
+    let stitch = NewNode::new("ParallelDynamicStitch").input_list(positions).input_list(dys);
+    let rows = d.emit(stitch)?;
+    let dx = d.reshape_like(rows, data)?;
+    d.only(0, dx)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Repeating a tensor along its axes: Tile.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Dim, PartialShape, Result, Shape, ensure};
+use tensorfleet_core::{DType, Dim, PartialShape, Result, Shape, ensure};
 
 use super::axes::{integers, one};
 use super::window::{Axis, Window, view};
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -12,6 +14,7 @@ use crate::shape_context::ShapeContext;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("Tile", "input: T, multiples: Tmultiples -> output: T")
+    .gradient(tile_gradient)
     .attrs("T: type; Tmultiples: {int32, int64} = int32")
     .shape(tile_shape)
     .kernel(tile_kernel)];
@@ -64,6 +67,23 @@ fn tile_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     }))
+}
+
+/// The sum over the copies: what arrives is seen as `[copies, size]` for each axis.
+fn tile_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x, copies) = (d.dy(0)?, d.input(0)?, d.input(1)?);
+    let copies = d.cast(copies, DType::Int32)?;
+    let sizes = d.shape_of(x)?;
+    let split = d.emit(NewNode::new("Pack").input_list([copies, sizes]).attr("axis", 1i64))?;
+    let split = d.flat(split)?;
+    let dy = d.op("Reshape", [dy, split])?;
+    let axes = d.axes_of(x)?;
+    let two = d.int(2)?;
+    let axes = d.op("Mul", [axes, two])?;
+    let dx = d.op("Sum", [dy, axes])?;
+    // The sum knows no shape where the copies are not constant.
+    let dx = d.op("Reshape", [dx, sizes])?;
+    d.only(0, dx)
 }
 
 #[cfg(test)]

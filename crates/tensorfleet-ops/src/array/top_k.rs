@@ -6,6 +6,7 @@ use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, ensu
 
 use super::axes::{at_least_rank, integer, integers, one, with_dim};
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -13,11 +14,11 @@ use crate::shape_context::ShapeContext;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("TopK", "input: T -> values: T, indices: int32")
+    Op::new("TopK", "input: T -> values: T, indices: int32").gradient(top_k_gradient)
         .attrs("k: int >= 0; sorted: bool = true; T: real")
         .shape(|ctx| top_k_shape(ctx, Some(ctx.attr("k")?)))
         .kernel(top_k_kernel),
-    Op::new("TopKV2", "input: T, k: Tk -> values: T, indices: index_type")
+    Op::new("TopKV2", "input: T, k: Tk -> values: T, indices: index_type").gradient(top_k_gradient)
         .attrs("sorted: bool = true; T: real; Tk: {int16, int32, int64} = int32; index_type: {int16, int32, int64} = int32")
         .shape(|ctx| top_k_shape(ctx, ctx.integer(1)))
         .kernel(top_k_v2_kernel),
@@ -178,6 +179,32 @@ fn in_top_k(ctx: &mut Context<'_>, k: i64) -> Result<()> {
     })?;
     ctx.set_output(0, tensor);
     Ok(())
+}
+
+/// What arrives goes to where the largest elements were found; every row's places are moved to their place among all
+/// elements.
+fn top_k_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x, places) = (d.dy(0)?, d.input(0)?, d.output(1));
+    let places = d.cast(places, DType::Int32)?;
+    let (shape, found) = (d.shape_of(x)?, d.shape_of(places)?);
+    let (width, k) = (d.element(shape, -1)?, d.element(found, -1)?);
+    let (minus_one, size) = (d.int(-1)?, d.product(shape)?);
+    let by_row = d.vector([minus_one, k])?;
+    let places = d.op("Reshape", [places, by_row])?;
+    // A row without elements has no places to move.
+    let one = d.int(1)?;
+    let step = d.op("Maximum", [width, one])?;
+    let rows = d.op("FloorDiv", [size, step])?;
+    let rows = d.count_to(rows)?;
+    let offsets = d.op("Mul", [rows, width])?;
+    let offsets = d.expand(offsets, 1)?;
+    let places = d.op("AddV2", [places, offsets])?;
+    let places = d.flat(places)?;
+    let places = d.expand(places, 1)?;
+    let (updates, size) = (d.flat(dy)?, d.vector([size])?);
+    let dx = d.op("ScatterNd", [places, updates, size])?;
+    let dx = d.op("Reshape", [dx, shape])?;
+    d.only(0, dx)
 }
 
 #[cfg(test)]

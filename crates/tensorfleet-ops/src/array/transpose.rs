@@ -7,6 +7,7 @@ use tensorfleet_core::{DType, Dim, Element, PartialShape, Result, Shape, Tensor,
 use super::axes::{Integers, integers, normalized, one};
 use super::window::{Window, view};
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -15,14 +16,17 @@ use crate::shape_context::{ShapeContext, same_as_input};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Transpose", "x: T, perm: Tperm -> y: T")
+        .gradient(transpose_gradient)
         .attrs("T: type; Tperm: {int32, int64} = int32")
         .shape(transpose_shape)
         .kernel(transpose_kernel),
     Op::new("ConjugateTranspose", "x: T, perm: Tperm -> y: T")
+        .gradient(conjugate_transpose_gradient)
         .attrs("T: type; Tperm: {int32, int64} = int32")
         .shape(transpose_shape)
         .kernel(conjugate_transpose_kernel),
     Op::new("InvertPermutation", "x: T -> y: T")
+        .not_differentiable()
         .attrs("T: {int32, int64} = int32")
         .shape(same_as_input)
         .kernel(invert_permutation_kernel),
@@ -125,6 +129,21 @@ fn invert_permutation_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, tensor);
         Ok(())
     })))
+}
+
+fn transpose_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    transpose_back(d, "Transpose")
+}
+
+fn conjugate_transpose_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    transpose_back(d, "ConjugateTranspose")
+}
+
+fn transpose_back(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
+    let (dy, order) = (d.dy(0)?, d.input(1)?);
+    let inverse = d.op("InvertPermutation", [order])?;
+    let dx = d.op(op, [dy, inverse])?;
+    d.only(0, dx)
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@
 //! run regardless of its context, so it waits for the context's pivot.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensorfleet_core::{DType, Endpoint, NodeId, PartialShape, Result, bail, ensure};
+use tensorfleet_core::{DType, Endpoint, NodeId, PartialShape, Result, Status, bail, ensure};
 
 use super::GraphBuilder;
 use super::arguments::python_name;
+use super::backward::{Backward, LoopParts, LoopVariable};
 use super::new_node::NewNode;
 use super::scope::Frame;
 
@@ -20,18 +21,22 @@ pub struct FlowId(u32);
 
 #[derive(Clone, Debug)]
 pub(super) struct FlowContext {
-    parent: Option<FlowId>,
-    kind: FlowKind,
+    pub(super) parent: Option<FlowId>,
+    pub(super) kind: FlowKind,
     /// Runs if and only if the context does.
     pivot: NodeId,
     /// Values from around and what they are inside.
     captured: FxHashMap<Endpoint, Endpoint>,
     /// The nodes that brought values in.
-    entries: FxHashSet<NodeId>,
+    pub(super) entries: FxHashSet<NodeId>,
+    /// A finished loop's parts.
+    pub(super) parts: Option<LoopParts>,
+    /// What ties the backward pass of a loop to that loop.
+    pub(super) backward: Option<Backward>,
 }
 
 #[derive(Clone, Debug)]
-enum FlowKind {
+pub(super) enum FlowKind {
     Branch { predicate: Endpoint, slot: u32 },
     Loop { frame_name: String, parallel_iterations: i64 },
 }
@@ -52,6 +57,7 @@ pub struct Loop {
     first_node: usize,
     merges: Vec<Endpoint>,
     switches: Vec<NodeId>,
+    condition: Option<NodeId>,
 }
 
 /// How a loop runs.
@@ -134,20 +140,96 @@ impl GraphBuilder {
         }
         let mut merges = Vec::with_capacity(variables.len());
         for (index, &enter) in enters.iter().enumerate() {
-            let merge = self.add_in(NewNode::new("Merge").input_list([enter, enter]).raw(), Some(flow))?;
-            let merge = Endpoint::new(merge, 0);
             if let Some(invariant) = invariants.get(index) {
                 self.check_invariant(enter, invariant)?;
-                self.overwrite_shape(merge, invariant.clone());
-            } else {
-                let shape = self.shape(enter)?.clone();
-                self.overwrite_shape(merge, shape);
             }
-            merges.push(merge);
+            merges.push(self.add_merge(flow, enter, invariants.get(index))?);
         }
         self.context_mut(flow).pivot = merges[0].node;
         self.open_loops.push(first_node);
-        Ok(Loop { flow, first_node, merges, switches: Vec::new() })
+        Ok(Loop { flow, first_node, merges, switches: Vec::new(), condition: None })
+    }
+
+    /// The `Merge` of a loop variable. Its shape is the invariant, or that of the first value.
+    fn add_merge(
+        &mut self,
+        flow: FlowId,
+        enter: Endpoint,
+        invariant: Option<&PartialShape>,
+    ) -> Result<Endpoint> {
+        let merge = self.add_in(NewNode::new("Merge").input_list([enter, enter]).raw(), Some(flow))?;
+        let merge = Endpoint::new(merge, 0);
+        let shape = match invariant {
+            Some(invariant) => invariant.clone(),
+            None => self.shape(enter)?.clone(),
+        };
+        self.overwrite_shape(merge, shape);
+        Ok(merge)
+    }
+
+    /// The `Switch` of a loop variable: to the body on its output 1, out of the loop on its output 0.
+    fn add_loop_switch(&mut self, flow: FlowId, merge: Endpoint, condition: NodeId) -> Result<NodeId> {
+        let switch = NewNode::new("Switch").input(merge).input(condition).colocate_with(merge.node).raw();
+        self.add_in(switch, Some(flow))
+    }
+
+    /// A loop variable as the body sees it.
+    fn add_body_value(&mut self, flow: FlowId, switch: NodeId, merge: Endpoint) -> Result<Endpoint> {
+        let identity = NewNode::new("Identity").input(Endpoint::new(switch, 1)).raw();
+        let identity = Endpoint::new(self.add_in(identity, Some(flow))?, 0);
+        let shape = self.shape(merge)?.clone();
+        self.overwrite_shape(identity, shape);
+        Ok(identity)
+    }
+
+    /// The value of a loop variable after the loop.
+    pub(super) fn add_exit(&mut self, flow: FlowId, switch: NodeId, merge: Endpoint) -> Result<Endpoint> {
+        let parent = self.context(flow).parent;
+        let exit = self.add_in(NewNode::new("Exit").input(Endpoint::new(switch, 0)).raw(), parent)?;
+        let exit = Endpoint::new(exit, 0);
+        let shape = self.shape(merge)?.clone();
+        self.overwrite_shape(exit, shape);
+        Ok(exit)
+    }
+
+    /// Leads `next` back to the start of the next iteration.
+    pub(super) fn add_back_edge(&mut self, flow: FlowId, merge: Endpoint, next: Endpoint) -> Result<()> {
+        let next = self.add_in(NewNode::new("NextIteration").input(next).raw(), Some(flow))?;
+        self.graph.set_back_edge(merge.node, 1, next)
+    }
+
+    /// Adds a variable to a loop whose condition is built, from `first`, a value of the context around the loop. Gives
+    /// the places where it begins an iteration, goes into the body or out of the loop, and what the body sees.
+    pub(super) fn add_loop_variable(
+        &mut self,
+        flow: FlowId,
+        condition: NodeId,
+        first: Endpoint,
+        invariant: Option<&PartialShape>,
+    ) -> Result<(Endpoint, NodeId, Endpoint)> {
+        let enter = self.add_enter(flow, first, false)?;
+        let merge = self.add_merge(flow, enter, invariant)?;
+        let switch = self.add_loop_switch(flow, merge, condition)?;
+        Ok((merge, switch, self.add_body_value(flow, switch, merge)?))
+    }
+
+    /// Adds a variable to a loop under construction, after its condition; gives what the body sees. The variables for the next
+    /// iteration that [`GraphBuilder::end_loop`] gets are then one more.
+    pub(crate) fn extend_loop(
+        &mut self,
+        the_loop: &mut Loop,
+        first: Endpoint,
+        invariant: Option<&PartialShape>,
+    ) -> Result<Endpoint> {
+        let condition =
+            the_loop.condition.ok_or_else(|| Status::internal("the loop has no condition yet"))?;
+        let parent = self.context(the_loop.flow).parent;
+        let name = self.scopes.prefix().to_string();
+        let first = self.bring_into(parent, first, &name)?;
+        let (merge, switch, inside) = self.add_loop_variable(the_loop.flow, condition, first, invariant)?;
+        the_loop.merges.push(merge);
+        the_loop.switches.push(switch);
+        Ok(inside)
     }
 
     fn check_invariant(&self, enter: Endpoint, invariant: &PartialShape) -> Result<()> {
@@ -174,17 +256,13 @@ impl GraphBuilder {
         let name = self.scopes.prefix().to_string();
         let condition = self.bring_into(flow, condition, &name)?;
         let condition = self.add_in(NewNode::new("LoopCond").input(condition).raw(), flow)?;
+        the_loop.condition = Some(condition);
         for &merge in &the_loop.merges {
-            let switch = NewNode::new("Switch").input(merge).input(condition).colocate_with(merge.node).raw();
-            the_loop.switches.push(self.add_in(switch, flow)?);
+            the_loop.switches.push(self.add_loop_switch(the_loop.flow, merge, condition)?);
         }
         let mut inside = Vec::with_capacity(the_loop.switches.len());
         for (&switch, &merge) in the_loop.switches.iter().zip(&the_loop.merges) {
-            let identity = NewNode::new("Identity").input(Endpoint::new(switch, 1)).raw();
-            let identity = Endpoint::new(self.add_in(identity, flow)?, 0);
-            let shape = self.shape(merge)?.clone();
-            self.overwrite_shape(identity, shape);
-            inside.push(identity);
+            inside.push(self.add_body_value(the_loop.flow, switch, merge)?);
         }
         self.context_mut(the_loop.flow).pivot = inside[0].node;
         Ok(inside)
@@ -199,24 +277,30 @@ impl GraphBuilder {
             "the body of a loop over {count} variables gave {} values",
             next.len()
         );
-        let flow = Some(the_loop.flow);
+        let flow = the_loop.flow;
+        let mut nexts = Vec::with_capacity(count);
         for (&merge, &value) in the_loop.merges.iter().zip(next) {
             self.check_next(merge, value)?;
             let name = self.scopes.prefix().to_string();
-            let value = self.bring_into(flow, value, &name)?;
-            let next = self.add_in(NewNode::new("NextIteration").input(value).raw(), flow)?;
-            self.graph.set_back_edge(merge.node, 1, next)?;
+            let value = self.bring_into(Some(flow), value, &name)?;
+            self.add_back_edge(flow, merge, value)?;
+            nexts.push(value);
         }
-        let parent = self.context(the_loop.flow).parent;
         let mut exits = Vec::with_capacity(count);
         for (&switch, &merge) in the_loop.switches.iter().zip(&the_loop.merges) {
-            let exit = self.add_in(NewNode::new("Exit").input(Endpoint::new(switch, 0)).raw(), parent)?;
-            let exit = Endpoint::new(exit, 0);
-            let shape = self.shape(merge)?.clone();
-            self.overwrite_shape(exit, shape);
-            exits.push(exit);
+            exits.push(self.add_exit(flow, switch, merge)?);
         }
         self.abandon_loop(the_loop);
+        if let Some(condition) = the_loop.condition {
+            let variables = the_loop.merges.iter().zip(&the_loop.switches).zip(nexts).zip(&exits);
+            let variables = variables.map(|(((&merge, &switch), next), &exit)| LoopVariable {
+                merge,
+                switch,
+                next,
+                exit,
+            });
+            self.context_mut(flow).parts = Some(LoopParts { condition, variables: variables.collect() });
+        }
         Ok(exits)
     }
 
@@ -252,7 +336,7 @@ impl GraphBuilder {
         self.loop_of(self.flows.get(node.index()).copied().flatten())
     }
 
-    fn loop_of(&self, mut flow: Option<FlowId>) -> Option<FlowId> {
+    pub(super) fn loop_of(&self, mut flow: Option<FlowId>) -> Option<FlowId> {
         while let Some(id) = flow {
             if matches!(self.context(id).kind, FlowKind::Loop { .. }) {
                 return Some(id);
@@ -262,11 +346,11 @@ impl GraphBuilder {
         None
     }
 
-    fn context(&self, id: FlowId) -> &FlowContext {
+    pub(super) fn context(&self, id: FlowId) -> &FlowContext {
         &self.contexts[id.0 as usize]
     }
 
-    fn context_mut(&mut self, id: FlowId) -> &mut FlowContext {
+    pub(super) fn context_mut(&mut self, id: FlowId) -> &mut FlowContext {
         &mut self.contexts[id.0 as usize]
     }
 
@@ -288,7 +372,13 @@ impl GraphBuilder {
     }
 
     /// The value as nodes in `flow` see it. `user` is the node that needs it, after which new nodes are named.
-    fn bring_into(&mut self, flow: Option<FlowId>, value: Endpoint, user: &str) -> Result<Endpoint> {
+    pub(super) fn bring_into(
+        &mut self,
+        flow: Option<FlowId>,
+        value: Endpoint,
+        user: &str,
+    ) -> Result<Endpoint> {
+        let value = self.recalled(flow, value, user)?;
         let path = self.path_into(flow, value.node, user)?;
         let mut inside = value;
         for context in path {
@@ -418,7 +508,15 @@ impl GraphBuilder {
 
 impl FlowContext {
     fn new(parent: Option<FlowId>, kind: FlowKind, pivot: NodeId) -> FlowContext {
-        FlowContext { parent, kind, pivot, captured: FxHashMap::default(), entries: FxHashSet::default() }
+        FlowContext {
+            parent,
+            kind,
+            pivot,
+            captured: FxHashMap::default(),
+            entries: FxHashSet::default(),
+            parts: None,
+            backward: None,
+        }
     }
 }
 

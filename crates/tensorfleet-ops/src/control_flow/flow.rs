@@ -5,6 +5,8 @@
 
 use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
 
+use crate::gradients::branches::{loop_without_context, merge_gradient, switch_gradient};
+use crate::graph_ops::passed_back;
 use crate::kernel::{KernelBox, Value};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Flow, Op};
@@ -13,6 +15,7 @@ use crate::shape_context::{ShapeContext, same_as_input};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     control("Switch", "data: T, pred: bool -> output_false: T, output_true: T", Flow::Switch)
+        .gradient(switch_gradient)
         .shape(switch_shape)
         .kernel(switch),
     control(
@@ -20,30 +23,38 @@ pub(crate) static OPS: &[Op] = &[
         "data: Ref(T), pred: bool -> output_false: Ref(T), output_true: Ref(T)",
         Flow::Switch,
     )
+    .gradient(switch_gradient)
     .shape(switch_shape)
     .kernel(switch)
     .allow_uninitialized(),
     Op::new("Merge", "inputs: N * T -> output: T, value_index: int32")
+        .gradient(merge_gradient)
         .attrs("T: type; N: int >= 1")
         .flow(Flow::Merge)
         .cost(Cost::Trivial)
         .shape(merge_shape)
         .kernel(merge),
     Op::new("RefMerge", "inputs: Ref(N * T) -> output: Ref(T), value_index: int32")
+        .gradient(merge_gradient)
         .attrs("T: type; N: int >= 1")
         .flow(Flow::Merge)
         .cost(Cost::Trivial)
         .allow_uninitialized()
         .shape(merge_shape)
         .kernel(merge),
-    enter("Enter", "data: T -> output: T"),
-    enter("RefEnter", "data: Ref(T) -> output: Ref(T)").allow_uninitialized(),
-    pass("Exit", "data: T -> output: T", Flow::Exit),
-    pass("RefExit", "data: Ref(T) -> output: Ref(T)", Flow::Exit).allow_uninitialized(),
-    pass("NextIteration", "data: T -> output: T", Flow::NextIteration),
-    pass("RefNextIteration", "data: Ref(T) -> output: Ref(T)", Flow::NextIteration).allow_uninitialized(),
-    pass("RefIdentity", "input: Ref(T) -> output: Ref(T)", Flow::Plain).allow_uninitialized(),
+    enter("Enter", "data: T -> output: T").gradient(passed_back),
+    enter("RefEnter", "data: Ref(T) -> output: Ref(T)").gradient(passed_back).allow_uninitialized(),
+    pass("Exit", "data: T -> output: T", Flow::Exit).gradient(passed_back),
+    pass("RefExit", "data: Ref(T) -> output: Ref(T)", Flow::Exit).gradient(passed_back).allow_uninitialized(),
+    pass("NextIteration", "data: T -> output: T", Flow::NextIteration).gradient(loop_without_context),
+    pass("RefNextIteration", "data: Ref(T) -> output: Ref(T)", Flow::NextIteration)
+        .gradient(loop_without_context)
+        .allow_uninitialized(),
+    pass("RefIdentity", "input: Ref(T) -> output: Ref(T)", Flow::Plain)
+        .gradient(passed_back)
+        .allow_uninitialized(),
     Op::new("LoopCond", "input: bool -> output: bool")
+        .not_differentiable()
         .cost(Cost::Trivial)
         .shape(same_as_input)
         .kernel(pass_on),

@@ -56,6 +56,11 @@ impl<'a> Differential<'a> {
         Endpoint::new(self.node, slot)
     }
 
+    /// The node that computes a value.
+    pub fn producer(&self, value: Endpoint) -> &Node {
+        self.builder.node(value.node)
+    }
+
     /// An attribute of the node, or its default.
     pub fn attr<T: FromAttr>(&self, name: &str) -> Result<T> {
         NodeSpec::resolve(self.node())?.attr(name)

@@ -1,16 +1,22 @@
 //! The order in which nodes are differentiated.
+//!
+//! A loop is differentiated as a whole, as if it were one node ([`super::loops`]), so the nodes of a graph form levels:
+//! those outside all loops, and for each loop those of its body. On each level, nodes and inner loops are the units that
+//! gradients arrive at.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensorfleet_core::{Endpoint, NodeId, Result, Status};
+use tensorfleet_core::{DType, Endpoint, NodeId, Result, Status, Tensor};
 
 use super::aggregate::{Grad, sum};
 use super::differential::Differential;
-use crate::builder::{GraphBuilder, NewNode};
+use super::gate::{Gate, gated};
+use super::paths::{Level, Paths, Unit};
+use crate::builder::{FlowId, GraphBuilder, Input, NewNode, adapt_literal};
 use crate::catalogue;
 use crate::op::Gradient;
 
 /// How gradients are built.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct GradientOptions {
     /// Gradients that arrive at the `ys`; ones where there is none.
     pub grad_ys: Vec<Option<Endpoint>>,
@@ -18,6 +24,19 @@ pub struct GradientOptions {
     pub stop_gradients: Vec<Endpoint>,
     /// Whether the nodes of a gradient go where the node is that they differentiate.
     pub colocate_with_ops: bool,
+    /// Which gradients wait for one another.
+    pub gate: Gate,
+}
+
+impl Default for GradientOptions {
+    fn default() -> GradientOptions {
+        GradientOptions {
+            grad_ys: Vec::new(),
+            stop_gradients: Vec::new(),
+            colocate_with_ops: false,
+            gate: Gate::None,
+        }
+    }
 }
 
 /// Adds the nodes that compute the gradient of the sum of `ys` with respect to each of `xs`; `None` for an `x` that
@@ -28,21 +47,31 @@ pub fn gradients(
     xs: &[Endpoint],
     options: &GradientOptions,
 ) -> Result<Vec<Option<Grad>>> {
+    for &endpoint in ys.iter().chain(xs).chain(&options.stop_gradients) {
+        builder.facts(endpoint)?;
+    }
     let depth = builder.depth();
     builder.enter_name_scope("gradients")?;
-    let result = Engine::new(builder, ys, xs, options).and_then(|engine| engine.run(ys, xs));
+    let grads = Engine::new(builder, ys, xs, options).and_then(|engine| engine.run(ys, xs));
+    let grads = match options.gate {
+        Gate::Graph => grads.and_then(|grads| gated(builder, grads)),
+        Gate::None | Gate::Op => grads,
+    };
     builder.leave(depth);
-    result
+    grads
 }
 
-struct Engine<'a> {
-    builder: &'a mut GraphBuilder,
+pub(super) struct Engine<'a> {
+    pub(super) builder: &'a mut GraphBuilder,
     options: &'a GradientOptions,
-    /// Nodes on a path from an `x` to a `y`, with the number of edges, among such nodes, that their gradient still waits for.
-    waiting: FxHashMap<NodeId, usize>,
+    /// What lies between the `xs` and the `ys`.
+    pub(super) paths: Paths,
     /// What has arrived at each output.
-    arrived: FxHashMap<Endpoint, Vec<Grad>>,
-    stops: FxHashSet<Endpoint>,
+    pub(super) arrived: FxHashMap<Endpoint, Vec<Grad>>,
+    /// Nodes that nothing flows back through.
+    stops: FxHashSet<NodeId>,
+    xs: FxHashSet<Endpoint>,
+    results: FxHashMap<Endpoint, Option<Grad>>,
 }
 
 impl<'a> Engine<'a> {
@@ -52,116 +81,143 @@ impl<'a> Engine<'a> {
         xs: &[Endpoint],
         options: &'a GradientOptions,
     ) -> Result<Engine<'a>> {
-        for &endpoint in ys.iter().chain(xs) {
-            builder.facts(endpoint)?;
-        }
-        let stops = options.stop_gradients.iter().copied().collect();
-        let waiting = between(builder, ys, xs, &stops);
-        Ok(Engine { builder, options, waiting, arrived: FxHashMap::default(), stops })
+        let paths = Paths::between(builder, xs, ys)?;
+        Ok(Engine {
+            builder,
+            options,
+            paths,
+            arrived: FxHashMap::default(),
+            stops: options.stop_gradients.iter().map(|stop| stop.node).collect(),
+            xs: xs.iter().copied().collect(),
+            results: FxHashMap::default(),
+        })
     }
 
     fn run(mut self, ys: &[Endpoint], xs: &[Endpoint]) -> Result<Vec<Option<Grad>>> {
         for (index, &y) in ys.iter().enumerate() {
             let given = self.options.grad_ys.get(index).copied().flatten();
-            let grad = self.initial(y, given)?;
+            let grad = self.initial(index, y, given)?;
             self.arrived.entry(y).or_default().push(Grad::Dense(grad));
         }
-        let mut ready: Vec<NodeId> = Vec::new();
-        for y in ys {
-            if self.waiting.get(&y.node) == Some(&0) && !ready.contains(&y.node) {
-                ready.push(y.node);
+        self.run_level(self.paths.base(), ys, &FxHashSet::default())?;
+        // What is not between any y and x may still be one of both.
+        for x in xs {
+            if !self.results.contains_key(x) {
+                let total = self.total(*x)?;
+                self.results.insert(*x, total);
             }
         }
-        let mut results: FxHashMap<Endpoint, Option<Grad>> = FxHashMap::default();
-        // The queue is a FIFO so that nodes are built in the order TensorFlow builds them in.
-        let mut next = 0;
-        while let Some(&node) = ready.get(next) {
-            next += 1;
-            self.visit(node, xs, &mut results, &mut ready)?;
-        }
-        // What is not between any y and x may still be one of both.
-        xs.iter()
-            .map(|&x| match results.get(&x) {
-                Some(result) => Ok(*result),
-                None => {
-                    let arrived = self.arrived.remove(&x).unwrap_or_default();
-                    let total = sum(self.builder, &arrived)?;
-                    results.insert(x, total);
-                    Ok(total)
-                }
-            })
-            .collect()
+        Ok(xs.iter().map(|x| self.results.get(x).copied().flatten()).collect())
     }
 
     /// What arrives at a `y` to begin with.
-    fn initial(&mut self, y: Endpoint, given: Option<Endpoint>) -> Result<Endpoint> {
+    fn initial(&mut self, index: usize, y: Endpoint, given: Option<Endpoint>) -> Result<Endpoint> {
         let facts = self.builder.facts(y)?;
         let (dtype, shape) = (facts.edge.dtype, facts.shape.clone());
+        let name = format!("{}:{}", self.builder.node(y.node).name, y.slot);
         if !dtype.is_floating() && !dtype.is_complex() {
-            let name = &self.builder.node(y.node).name;
             return Err(Status::invalid_argument(format!(
-                "Gradients of '{name}:{}' do not exist: it is {dtype}, and only floating-point values can be differentiated",
-                y.slot
+                "Gradients of '{name}' do not exist: it is {dtype}, and only floating-point values can be differentiated"
             )));
         }
         let Some(given) = given else {
-            return self.builder.emit(NewNode::new("OnesLike").name("grad_ys").input(y));
+            let one = adapt_literal(&Tensor::scalar(1i32), dtype).filter(|_| !dtype.is_complex());
+            let one = one.ok_or_else(|| {
+                Status::invalid_argument(format!(
+                    "Gradients of complex tensors must set grad_ys ('{name}' is {dtype})"
+                ))
+            })?;
+            return self.beside(y.node, |builder| {
+                let shape = builder.emit(NewNode::new("Shape").input(y))?;
+                let fill = NewNode::new("Fill").name(format!("grad_ys_{index}"));
+                builder.emit(fill.input(shape).input(Input::Tensor(one)))
+            });
         };
         let facts = self.builder.facts(given)?;
         if facts.edge.dtype != dtype || facts.shape.merge(&shape).is_err() {
-            let name = &self.builder.node(y.node).name;
             return Err(Status::invalid_argument(format!(
-                "The gradient given for '{name}:{}' is {} of shape {}, the value itself {dtype} of shape {shape}",
-                y.slot, facts.edge.dtype, facts.shape
+                "The gradient given for '{name}' is {} of shape {}, the value itself {dtype} of shape {shape}",
+                facts.edge.dtype, facts.shape
             )));
         }
-        Ok(given)
+        let named = NewNode::new("Identity").name(format!("grad_ys_{index}")).input(given);
+        self.beside(y.node, |builder| builder.emit(named))
     }
 
-    /// Differentiates a node all of whose outputs' gradients have arrived.
-    fn visit(
+    /// Differentiates everything on one level, from what has arrived at the `ys` back to what is `edge`: nodes that are
+    /// not differentiated, but at whose outputs gradients may arrive.
+    pub(super) fn run_level(
         &mut self,
-        node: NodeId,
-        xs: &[Endpoint],
-        results: &mut FxHashMap<Endpoint, Option<Grad>>,
-        ready: &mut Vec<NodeId>,
+        level: Level,
+        ys: &[Endpoint],
+        edge: &FxHashSet<NodeId>,
     ) -> Result<()> {
-        let arriving = self.totals(node)?;
-        for (slot, total) in arriving.iter().enumerate() {
-            let endpoint = Endpoint::new(node, slot as u32);
-            if xs.contains(&endpoint) {
-                results.insert(endpoint, *total);
+        let mut waiting = self.paths.waiting(self.builder, level, edge);
+        let mut ready: Vec<Unit> = Vec::new();
+        let mut seen: FxHashSet<Unit> = FxHashSet::default();
+        for y in ys {
+            let unit = self.paths.unit(self.builder, level, y.node);
+            if let Some(unit) = unit.filter(|unit| waiting.get(unit) == Some(&0) && seen.insert(*unit)) {
+                ready.push(unit);
             }
         }
-        let inputs = self.builder.node(node).inputs.clone();
-        let grads = match arriving.iter().any(Option::is_some) {
-            true => self.differentiate(node, &arriving)?,
-            false => vec![None; inputs.len()],
-        };
-        for (&input, grad) in inputs.iter().zip(grads) {
-            if !self.waiting.contains_key(&input.node) || self.stops.contains(&input) {
-                continue;
-            }
-            if let Some(grad) = grad {
-                self.arrived.entry(input).or_default().push(grad);
-            }
-            if let Some(count) = self.waiting.get_mut(&input.node) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    ready.push(input.node);
+        // The queue is a FIFO so that nodes are built in the order TensorFlow builds them in.
+        let mut next = 0;
+        while let Some(&unit) = ready.get(next) {
+            next += 1;
+            let grads = match unit {
+                Unit::Node(node) => self.visit_node(node)?,
+                Unit::Loop(flow) => self.visit_loop(flow)?,
+            };
+            for (input, grad) in grads {
+                if !self.paths.contains(self.builder, input) {
+                    continue;
+                }
+                if let Some(grad) = grad {
+                    self.arrived.entry(input).or_default().push(grad);
+                }
+                let Some(unit) = self.paths.unit(self.builder, level, input.node) else { continue };
+                if let Some(count) = waiting.get_mut(&unit) {
+                    *count = count.saturating_sub(1);
+                    if *count == 0 {
+                        ready.push(unit);
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn totals(&mut self, node: NodeId) -> Result<Vec<Option<Grad>>> {
-        let mut totals = Vec::with_capacity(self.builder.num_outputs(node));
+    /// Differentiates a node all of whose outputs' gradients have arrived; gives its inputs with theirs.
+    fn visit_node(&mut self, node: NodeId) -> Result<Vec<(Endpoint, Option<Grad>)>> {
+        let mut arriving = Vec::with_capacity(self.builder.num_outputs(node));
         for slot in 0..self.builder.num_outputs(node) {
-            let arrived = self.arrived.remove(&Endpoint::new(node, slot as u32)).unwrap_or_default();
-            totals.push(self.beside(node, |builder| sum(builder, &arrived))?);
+            let endpoint = Endpoint::new(node, slot as u32);
+            let total = self.total(endpoint)?;
+            if self.xs.contains(&endpoint) {
+                self.results.insert(endpoint, total);
+            }
+            arriving.push(total);
         }
-        Ok(totals)
+        let inputs = self.builder.node(node).inputs.clone();
+        let leads_on = inputs.iter().any(|&input| self.paths.contains(self.builder, input));
+        let is_open = leads_on && !self.stops.contains(&node) && arriving.iter().any(Option::is_some);
+        let grads = match is_open {
+            true => self.differentiate(node, &arriving)?,
+            false => vec![None; inputs.len()],
+        };
+        for (&input, grad) in inputs.iter().zip(&grads) {
+            self.check_shape(node, input, grad)?;
+        }
+        Ok(inputs.into_iter().zip(grads).collect())
+    }
+
+    /// The sum of what has arrived at an output.
+    pub(super) fn total(&mut self, endpoint: Endpoint) -> Result<Option<Grad>> {
+        match self.arrived.remove(&endpoint) {
+            None => Ok(None),
+            Some(arrived) => self.beside(endpoint.node, |builder| sum(builder, &arrived)),
+        }
     }
 
     fn differentiate(&mut self, node: NodeId, arriving: &[Option<Grad>]) -> Result<Vec<Option<Grad>>> {
@@ -179,12 +235,11 @@ impl<'a> Engine<'a> {
             }
         };
         let scope = format!("{}_grad", self.builder.node(node).name);
+        let gate = self.options.gate;
         let grads = self.beside(node, |builder| {
-            let depth = builder.depth();
             builder.enter_name_scope(&scope)?;
-            let grads = function(&mut Differential::new(builder, node, arriving));
-            builder.leave(depth);
-            grads
+            let grads = function(&mut Differential::new(builder, node, arriving))?;
+            if gate == Gate::Op { gated(builder, grads) } else { Ok(grads) }
         })?;
         match grads.len() == count {
             true => Ok(grads),
@@ -195,8 +250,30 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// A gradient has the shape of what it is the gradient of; what is known of the one is known of the other.
+    fn check_shape(&mut self, node: NodeId, input: Endpoint, grad: &Option<Grad>) -> Result<()> {
+        let Some(Grad::Dense(grad)) = *grad else { return Ok(()) };
+        if self.builder.dtype(input)? == DType::Resource {
+            return Ok(());
+        }
+        let shape = self.builder.shape(input)?.clone();
+        if self.builder.set_shape(grad, &shape).is_ok() {
+            return Ok(());
+        }
+        let (name, op) = (&self.builder.node(node).name, &self.builder.node(node).op);
+        Err(Status::internal(format!(
+            "Incompatible shapes between op input and calculated input gradient. Forward operation: {name} ({op}). \
+             Original input shape: {shape}. Calculated input gradient shape: {}",
+            self.builder.shape(grad)?
+        )))
+    }
+
     /// Builds where `node` is, if that was asked for.
-    fn beside<R>(&mut self, node: NodeId, work: impl FnOnce(&mut GraphBuilder) -> Result<R>) -> Result<R> {
+    pub(super) fn beside<R>(
+        &mut self,
+        node: NodeId,
+        work: impl FnOnce(&mut GraphBuilder) -> Result<R>,
+    ) -> Result<R> {
         let depth = self.builder.depth();
         if self.options.colocate_with_ops {
             self.builder.enter_colocation(node);
@@ -205,45 +282,12 @@ impl<'a> Engine<'a> {
         self.builder.leave(depth);
         result
     }
+
+    fn visit_loop(&mut self, flow: FlowId) -> Result<Vec<(Endpoint, Option<Grad>)>> {
+        super::loops::differentiate(self, flow)
+    }
 }
 
-/// The nodes on paths from `xs` to `ys`, and for each the number of edges to other such nodes.
-fn between(
-    builder: &GraphBuilder,
-    ys: &[Endpoint],
-    xs: &[Endpoint],
-    stops: &FxHashSet<Endpoint>,
-) -> FxHashMap<NodeId, usize> {
-    let graph = builder.graph();
-    // Backwards from the ys; what they do not need is no business of ours.
-    let mut needed: FxHashSet<NodeId> = FxHashSet::default();
-    let mut stack: Vec<NodeId> = ys.iter().map(|y| y.node).collect();
-    while let Some(node) = stack.pop() {
-        if needed.insert(node) {
-            stack.extend(graph.node(node).inputs.iter().map(|input| input.node));
-        }
-    }
-    // Forwards from the xs, among those.
-    let mut consumers: FxHashMap<NodeId, Vec<NodeId>> = FxHashMap::default();
-    for &node in &needed {
-        for &input in graph.node(node).inputs.iter().filter(|input| !stops.contains(input)) {
-            consumers.entry(input.node).or_default().push(node);
-        }
-    }
-    let mut between: FxHashMap<NodeId, usize> = FxHashMap::default();
-    let mut stack: Vec<NodeId> = xs.iter().map(|x| x.node).filter(|node| needed.contains(node)).collect();
-    while let Some(node) = stack.pop() {
-        if between.insert(node, 0).is_none() {
-            stack.extend(consumers.get(&node).into_iter().flatten());
-        }
-    }
-    let nodes: Vec<NodeId> = between.keys().copied().collect();
-    for node in nodes {
-        for input in graph.node(node).inputs.iter().filter(|input| !stops.contains(input)) {
-            if let Some(count) = between.get_mut(&input.node) {
-                *count += 1;
-            }
-        }
-    }
-    between
-}
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

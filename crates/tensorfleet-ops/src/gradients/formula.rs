@@ -187,7 +187,7 @@ impl Differential<'_> {
 /// Defines gradient functions of ops of one input: name, and `|x, y, dy|` the formula.
 macro_rules! unary_gradients {
     ($($name:ident: |$x:ident, $y:ident, $dy:ident| $formula:expr;)*) => {$(
-        fn $name(d: &mut $crate::gradients::Differential<'_>) -> $crate::gradients::Grads {
+        fn $name(d: &mut $crate::gradients::Differential<'_>) -> tensorfleet_core::Result<$crate::gradients::Grads> {
             let ($x, $y, $dy) = (d.x(0)?, d.y(0), d.arriving_at(0)?);
             let _ = ($x, $y);
             d.flow_first($formula)
@@ -198,7 +198,7 @@ macro_rules! unary_gradients {
 /// Defines gradient functions of ops that broadcast two inputs: name, and `|x, y, z, dz|` the two formulas.
 macro_rules! binary_gradients {
     ($($name:ident: |$x:ident, $y:ident, $z:ident, $dz:ident| ($dx:expr, $dy:expr);)*) => {$(
-        fn $name(d: &mut $crate::gradients::Differential<'_>) -> $crate::gradients::Grads {
+        fn $name(d: &mut $crate::gradients::Differential<'_>) -> tensorfleet_core::Result<$crate::gradients::Grads> {
             let ($x, $y, $z, $dz) = (d.x(0)?, d.x(1)?, d.y(0), d.arriving_at(0)?);
             let _ = ($x, $y, $z);
             d.flow_broadcast($dx, $dy)

@@ -3,12 +3,18 @@
 //! Reverse accumulation, as TensorFlow does it: starting at the `ys`, each node between them and the `xs` is visited once
 //! all gradients that arrive at its outputs are known; they are summed ([`aggregate`]), and the op's own gradient function
 //! ([`crate::op::GradientFn`], beside its kernel) turns them into gradients of its inputs. Nodes are named
-//! `gradients/NODE_grad/…`.
+//! `gradients/NODE_grad/…`. Loops are differentiated as a whole ([`loops`]); branches by the gradients of their `Switch` and
+//! `Merge` nodes ([`branches`]).
 
 mod aggregate;
+pub(crate) mod branches;
 mod differential;
 mod engine;
 mod formula;
+mod gate;
+mod loops;
+mod paths;
+mod shapes;
 mod unbroadcast;
 
 pub use aggregate::{Grad, densify};
@@ -16,6 +22,5 @@ pub use differential::Differential;
 pub use engine::{GradientOptions, gradients};
 pub use formula::{Formula, Symbol, apply, apply2, apply3, conj, number};
 pub(crate) use formula::{binary_gradients, unary_gradients};
-
-/// What a gradient function gives: a gradient for each data input, or none.
-pub type Grads = tensorfleet_core::Result<Vec<Option<Grad>>>;
+pub use gate::Gate;
+pub use shapes::Grads;

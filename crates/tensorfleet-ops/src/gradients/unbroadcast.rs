@@ -16,16 +16,35 @@ impl Differential<'_> {
         (x, dx): (Endpoint, Endpoint),
         (y, dy): (Endpoint, Endpoint),
     ) -> Result<(Endpoint, Endpoint)> {
+        self.unbroadcast_before((x, dx), (y, dy), 0)
+    }
+
+    /// The same for batches of matrices: only the axes before the last two were broadcast.
+    pub fn unbroadcast_batch(
+        &mut self,
+        x: (Endpoint, Endpoint),
+        y: (Endpoint, Endpoint),
+    ) -> Result<(Endpoint, Endpoint)> {
+        self.unbroadcast_before(x, y, 2)
+    }
+
+    fn unbroadcast_before(
+        &mut self,
+        (x, dx): (Endpoint, Endpoint),
+        (y, dy): (Endpoint, Endpoint),
+        trailing: usize,
+    ) -> Result<(Endpoint, Endpoint)> {
         if x == y {
             return Ok((dx, dy));
         }
         let (x_shape, y_shape) = (self.shape(x)?, self.shape(y)?);
-        let x_axes = stretched_axes(&x_shape, &y_shape);
-        let y_axes = stretched_axes(&y_shape, &x_shape);
+        let (x_dims, y_dims) = (leading(&x_shape, trailing), leading(&y_shape, trailing));
+        let axes = |of, beside| stretched_axes(of?, beside?);
+        let (x_axes, y_axes) = (axes(x_dims, y_dims), axes(y_dims, x_dims));
         let dynamic = match (&x_axes, &y_axes) {
             (Some(_), Some(_)) => None,
             _ => {
-                let (x_shape, y_shape) = (self.shape_of(x)?, self.shape_of(y)?);
+                let (x_shape, y_shape) = (self.leading_shape(x, trailing)?, self.leading_shape(y, trailing)?);
                 Some(self.add(NewNode::new("BroadcastGradientArgs").input(x_shape).input(y_shape))?)
             }
         };
@@ -38,6 +57,17 @@ impl Differential<'_> {
             (None, None) => Ok(gradient),
         };
         Ok((fold(dx, x, x_axes, 0)?, fold(dy, y, y_axes, 1)?))
+    }
+
+    /// The shape of `value` without its last axes.
+    fn leading_shape(&mut self, value: Endpoint, trailing: usize) -> Result<Endpoint> {
+        let shape = self.shape_of(value)?;
+        if trailing == 0 {
+            return Ok(shape);
+        }
+        let int = |value: i32| Tensor::vector(&[value]);
+        let slice = NewNode::new("StridedSlice").input(shape).input(int(0)?).input(int(-(trailing as i32))?);
+        self.emit(slice.input(int(1)?).attr("begin_mask", 1i64))
     }
 
     /// The sum of `gradient` over `axes`, in the shape of `operand`.
@@ -59,9 +89,14 @@ impl Differential<'_> {
     }
 }
 
+/// The dimensions without the last ones, if known.
+fn leading(shape: &PartialShape, trailing: usize) -> Option<&[Dim]> {
+    let dims = shape.dims()?;
+    dims.get(..dims.len().checked_sub(trailing)?)
+}
+
 /// The axes of the broadcast shape along which `x` is stretched or may be of length 1; `None` if the shapes do not tell.
-fn stretched_axes(x: &PartialShape, y: &PartialShape) -> Option<Vec<i32>> {
-    let (x, y) = (x.dims()?, y.dims()?);
+fn stretched_axes(x: &[Dim], y: &[Dim]) -> Option<Vec<i32>> {
     let rank = x.len().max(y.len());
     let from_right = |dims: &[Dim], axis: usize| -> Option<Dim> {
         (axis + dims.len()).checked_sub(rank).and_then(|index| dims.get(index).copied())

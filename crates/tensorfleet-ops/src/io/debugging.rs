@@ -10,7 +10,9 @@ use half::{bf16, f16};
 use tensorfleet_core::{DType, Element, PartialShape, Result, Status, Tensor, bail, ensure};
 use tensorfleet_files::io_status;
 
+use crate::builder::NewNode;
 use crate::dispatch::no_kernel;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -20,12 +22,14 @@ use crate::strings::tensor_text::first_elements;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Assert", "condition: bool, data: T ->")
+        .not_differentiable()
         .attrs("T: list(type) >= 1; summarize: int = 3")
         .stateful()
         .shape(assert_shape)
         .kernel(assert)
         .cost(Cost::Trivial),
     Op::new("Print", "input: T, data: U -> output: T")
+        .gradient(print_gradient)
         .attrs("T: type; U: list(type) >= 0; message: string = ''; first_n: int = -1; summarize: int = 3")
         .stateful()
         .shape(same_as_input)
@@ -38,16 +42,23 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(print_v2)
         .cost(Cost::Trivial),
     Op::new("CheckNumerics", "tensor: T -> output: T")
+        .gradient(check_gradient)
         .attrs("T: {bfloat16, half, float, double}; message: string")
         .stateful()
         .shape(same_as_input)
         .kernel(|node| check_numerics(node, describe)),
     Op::new("CheckNumericsV2", "tensor: T -> output: T")
+        .gradient(check_gradient)
         .attrs("T: {bfloat16, half, float, double}; message: string")
         .stateful()
         .shape(same_as_input)
         .kernel(|node| check_numerics(node, describe_signs)),
-    Op::new("Timestamp", "-> ts: double").stateful().shape(scalars).kernel(timestamp).cost(Cost::Trivial),
+    Op::new("Timestamp", "-> ts: double")
+        .not_differentiable()
+        .stateful()
+        .shape(scalars)
+        .kernel(timestamp)
+        .cost(Cost::Trivial),
 ];
 
 fn assert_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
@@ -189,6 +200,26 @@ fn timestamp(_: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, Tensor::scalar(since_epoch.as_secs_f64()));
         Ok(())
     }))
+}
+
+/// The value passes through, what is printed does not matter.
+fn print_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let mut grads = vec![None; d.inputs().len()];
+    if let Some(first) = grads.first_mut() {
+        *first = d.arriving(0);
+    }
+    Ok(grads)
+}
+
+/// Where values are checked, their gradients are.
+fn check_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, op) = (d.dy(0)?, d.node().op.to_string());
+    let message = format!(
+        "Not a number (NaN) or infinity (Inf) values detected in gradient. {}",
+        d.attr::<String>("message")?
+    );
+    let checked = d.emit(NewNode::new(op).input(dy).attr("message", message))?;
+    d.only(0, checked)
 }
 
 #[cfg(test)]

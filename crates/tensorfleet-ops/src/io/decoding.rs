@@ -13,7 +13,7 @@ use crate::strings::number_text::{parse_float, parse_integer};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("DecodeRaw", "bytes: string -> output: out_type")
+    Op::new("DecodeRaw", "bytes: string -> output: out_type").not_differentiable()
         .attrs(
             "out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, \
              bfloat16}; little_endian: bool = true",

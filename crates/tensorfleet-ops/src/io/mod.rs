@@ -7,6 +7,8 @@ mod decoding;
 mod examples;
 mod files;
 mod histogram;
+mod image_summary;
+mod png;
 mod readers;
 mod summaries;
 mod wav;
@@ -20,6 +22,7 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     decoding::OPS,
     examples::OPS,
     files::OPS,
+    image_summary::OPS,
     readers::OPS,
     summaries::OPS,
 ];

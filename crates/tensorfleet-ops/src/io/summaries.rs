@@ -21,18 +21,22 @@ use crate::shape_context::{ShapeContext, scalars};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("ScalarSummary", "tags: string, values: T -> summary: string")
+        .not_differentiable()
         .attrs("T: real")
         .shape(scalars)
         .kernel(scalar_summary),
     Op::new("HistogramSummary", "tag: string, values: T -> summary: string")
+        .not_differentiable()
         .attrs("T: real = float")
         .shape(tagged_shape)
         .kernel(histogram_summary),
     Op::new("MergeSummary", "inputs: N * string -> summary: string")
+        .not_differentiable()
         .attrs("N: int >= 1")
         .shape(scalars)
         .kernel(merge_summary),
     Op::new("TensorSummary", "tensor: T -> summary: string")
+        .not_differentiable()
         .attrs("T: type; description: string = ''; labels: list(string) = []; display_name: string = ''")
         .shape(scalars)
         .kernel(tensor_summary),
@@ -40,35 +44,38 @@ pub(crate) static OPS: &[Op] = &[
         "TensorSummaryV2",
         "tag: string, tensor: T, serialized_summary_metadata: string -> summary: string",
     )
+    .not_differentiable()
     .attrs("T: type")
     .shape(tagged_shape)
     .kernel(tensor_summary_v2),
     Op::new("AudioSummary", "tag: string, tensor: float -> summary: string")
+        .not_differentiable()
         .attrs("sample_rate: float; max_outputs: int >= 1 = 3")
         .shape(tagged_shape)
         .kernel(audio_summary),
     Op::new("AudioSummaryV2", "tag: string, tensor: float, sample_rate: float -> summary: string")
+        .not_differentiable()
         .attrs("max_outputs: int >= 1 = 3")
         .shape(tagged_shape)
         .kernel(audio_summary),
 ];
 
-fn tagged_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+pub(super) fn tagged_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     ctx.input_with_rank(0, 0)?;
     scalars(ctx)
 }
 
-fn set_summary(ctx: &mut Context<'_>, value: Vec<Value>) {
+pub(super) fn set_summary(ctx: &mut Context<'_>, value: Vec<Value>) {
     ctx.set_output(0, Tensor::string(Summary { value }.encode_to_vec()));
 }
 
-fn tag_in(ctx: &Context<'_>) -> Result<String> {
+pub(super) fn tag_in(ctx: &Context<'_>) -> Result<String> {
     let tag = ctx.input(0)?;
     ensure!(tag.is_scalar(), InvalidArgument, "tag must be scalar, got shape {}", tag.shape());
     text(tag.to_string_scalar()?, "tag")
 }
 
-fn tagged(tag: String, value: value::Value) -> Value {
+pub(super) fn tagged(tag: String, value: value::Value) -> Value {
     Value { tag, value: Some(value), ..Default::default() }
 }
 

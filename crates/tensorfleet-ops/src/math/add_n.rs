@@ -32,7 +32,7 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 /// Each term gets what arrives.
-fn gradient(d: &mut Differential<'_>) -> Grads {
+fn gradient(d: &mut Differential<'_>) -> Result<Grads> {
     Ok(vec![d.arriving(0); d.inputs().len()])
 }
 

@@ -22,7 +22,7 @@ pub(crate) static OPS: &[Op] = &[
              output_type: {int16, uint16, int32, int64} = int64",
         )
         .shape(shape)
-        .kernel(arg_max),
+        .kernel(arg_max).not_differentiable(),
     Op::new("ArgMin", "input: T, dimension: Tidx -> output: output_type")
         .attrs(
             "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, \
@@ -30,7 +30,7 @@ pub(crate) static OPS: &[Op] = &[
              output_type: {int32, int64} = int64",
         )
         .shape(shape)
-        .kernel(arg_min),
+        .kernel(arg_min).not_differentiable(),
 ];
 
 fn shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {

@@ -115,30 +115,30 @@ binary_gradients! {
     mul_no_nan_gradient: |x, y, z, dz| (apply2("MulNoNan", dz, conj(y)), apply2("MulNoNan", conj(x), dz));
 }
 
-fn sub_gradient(d: &mut Differential<'_>) -> Grads {
+fn sub_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dz) = (d.input(0)?, d.input(1)?, d.dy(0)?);
     let (dx, dy) = d.unbroadcast((x, dz), (y, dz))?;
     // What is summed is smaller than what was not: the sign changes last.
     d.flow([dx.into(), apply("Neg", dy)])
 }
 
-fn squared_difference_gradient(d: &mut Differential<'_>) -> Grads {
+fn squared_difference_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
     let twice = d.build(literal(2.0) * dz * (x - y))?;
     let (dx, dy) = d.unbroadcast((x.0, twice), (y.0, twice))?;
     d.flow([dx.into(), apply("Neg", dy)])
 }
 
-fn maximum_gradient(d: &mut Differential<'_>) -> Grads {
+fn maximum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     choice_gradient(d, "GreaterEqual")
 }
 
-fn minimum_gradient(d: &mut Differential<'_>) -> Grads {
+fn minimum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     choice_gradient(d, "LessEqual")
 }
 
 /// All flows to the first operand where it was chosen, or could have been; else to the second.
-fn choice_gradient(d: &mut Differential<'_>, first_is_chosen: &'static str) -> Grads {
+fn choice_gradient(d: &mut Differential<'_>, first_is_chosen: &'static str) -> Result<Grads> {
     let (x, y, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
     let chosen = d.share(apply2(first_is_chosen, x, y))?;
     let zero = Symbol(d.scalar_like(dz.0, 0.0)?);
@@ -146,7 +146,7 @@ fn choice_gradient(d: &mut Differential<'_>, first_is_chosen: &'static str) -> G
 }
 
 /// Where the base is not positive, the slope with respect to the exponent counts as zero.
-fn pow_gradient(d: &mut Differential<'_>) -> Grads {
+fn pow_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, z, dz) = (d.x(0)?, d.x(1)?, d.y(0), d.arriving_at(0)?);
     let (x, y) = (d.share(conj(x))?, d.share(conj(y))?);
     let zero = Symbol(d.scalar_like(x.0, 0.0)?);
@@ -164,43 +164,40 @@ fn is_not_zero(d: &mut Differential<'_>) -> Result<Symbol> {
     d.cast(not_zero, dtype).map(Symbol)
 }
 
-fn xdivy_gradient(d: &mut Differential<'_>) -> Grads {
+fn xdivy_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
-    let (x, y) = (d.share(conj(x))?, d.share(conj(y))?);
     d.flow_broadcast(dz * apply2("Xdivy", not_zero, y), dz * apply2("Xdivy", -x, apply("Square", y)))
 }
 
-fn xlogy_gradient(d: &mut Differential<'_>) -> Grads {
+fn xlogy_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
-    let (x, y) = (d.share(conj(x))?, d.share(conj(y))?);
     d.flow_broadcast(dz * apply2("Xlogy", not_zero, y), dz * apply2("Xdivy", x, y))
 }
 
-fn xlog1py_gradient(d: &mut Differential<'_>) -> Grads {
+fn xlog1py_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, y, dz, not_zero) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?, is_not_zero(d)?);
-    let (x, y) = (d.share(conj(x))?, d.share(conj(y))?);
     d.flow_broadcast(dz * apply2("Xlog1py", not_zero, y), dz * apply2("Xdivy", x, y + literal(1.0)))
 }
 
-fn atan2_gradient(d: &mut Differential<'_>) -> Grads {
+fn atan2_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, x, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
     let share = d.share(dz / (apply("Square", x) + apply("Square", y)))?;
     d.flow_broadcast(x * share, -y * share)
 }
 
 /// Only the argument has a gradient, not the order.
-fn polygamma_gradient(d: &mut Differential<'_>) -> Grads {
+fn polygamma_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (a, x, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
     second_only(d, dz * apply2("Polygamma", a + literal(1.0), x))
 }
 
 /// Only the offset has a gradient, not the exponent.
-fn zeta_gradient(d: &mut Differential<'_>) -> Grads {
+fn zeta_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, q, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
     second_only(d, dz * (-x * apply2("Zeta", x + literal(1.0), q)))
 }
 
-fn second_only(d: &mut Differential<'_>, formula: Formula) -> Grads {
+fn second_only(d: &mut Differential<'_>, formula: Formula) -> Result<Grads> {
     let (x, y, dz, dy) = (d.input(0)?, d.input(1)?, d.dy(0)?, d.build(formula)?);
     let (_, dy) = d.unbroadcast((x, dz), (y, dy))?;
     Ok(vec![None, Some(Grad::Dense(dy))])

@@ -6,6 +6,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail,
 use super::broadcast::Broadcast;
 use super::elementwise::cost;
 use super::stored::Stored;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -17,7 +18,8 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("BroadcastTo", "input: T, shape: Tidx -> output: T")
         .attrs("T: type; Tidx: {int32, int64} = int32")
         .shape(broadcast_to_shape)
-        .kernel(broadcast_to),
+        .kernel(broadcast_to)
+        .gradient(broadcast_to_gradient),
     Op::new("BroadcastArgs", "s0: T, s1: T -> r0: T")
         .attrs("T: {int32, int64} = int32")
         .shape(broadcast_args_shape)
@@ -27,8 +29,15 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("T: {int32, int64} = int32")
         .shape(gradient_args_shape)
         .kernel(gradient_args)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .not_differentiable(),
 ];
+
+fn broadcast_to_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, y, dy) = (d.input(0)?, d.output(0), d.dy(0)?);
+    let (dx, _) = d.unbroadcast((x, dy), (y, dy))?;
+    d.flow_first(dx)
+}
 
 fn broadcast_to_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let target = ctx.shape_value(1)?;

@@ -37,7 +37,7 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 /// Floating-point and complex values stay differentiable; what passes through other dtypes does not.
-fn cast_gradient(d: &mut Differential<'_>) -> Grads {
+fn cast_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (from, dy) = (d.dtype(d.input(0)?)?, d.dy(0)?);
     let is_continuous = |dtype: DType| dtype.is_floating() || dtype.is_complex();
     match is_continuous(from) && is_continuous(d.dtype(dy)?) {

@@ -18,7 +18,11 @@ use crate::shape_context::{ShapeContext, broadcast};
 
 /// An op that orders `x` and `y`.
 const fn ordering(name: &'static str, kernel: KernelFn) -> Op {
-    Op::new(name, "x: T, y: T -> z: bool").attrs("T: real").shape(broadcast).kernel(kernel)
+    Op::new(name, "x: T, y: T -> z: bool")
+        .attrs("T: real")
+        .shape(broadcast)
+        .kernel(kernel)
+        .not_differentiable()
 }
 
 /// An op that tells whether `x` and `y` are equal.
@@ -27,10 +31,11 @@ const fn equality(name: &'static str, kernel: KernelFn) -> Op {
         .attrs("T: type; incompatible_shape_error: bool = true")
         .shape(equality_shape)
         .kernel(kernel)
+        .not_differentiable()
 }
 
 const fn logic(name: &'static str, kernel: KernelFn) -> Op {
-    Op::new(name, "x: bool, y: bool -> z: bool").shape(broadcast).kernel(kernel)
+    Op::new(name, "x: bool, y: bool -> z: bool").shape(broadcast).kernel(kernel).not_differentiable()
 }
 
 /// The family's table.
@@ -46,7 +51,8 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("ApproximateEqual", "x: T, y: T -> z: bool")
         .attrs("T: number; tolerance: float = 1e-05")
         .shape(same_shape)
-        .kernel(approximate_equal),
+        .kernel(approximate_equal)
+        .not_differentiable(),
 ];
 
 /// Defines comparisons: name, the trait of the operands, an expression.

@@ -1,10 +1,12 @@
 //! Taking complex numbers apart and putting them together.
 
 use num_complex::Complex;
-use tensorfleet_core::{DType, Result};
+use tensorfleet_core::{DType, Endpoint, Result, Tensor};
 
 use super::elementwise::{BinaryOp, UnaryOp, binary_kernel_to, cost, unary_kernel, unary_kernel_to};
+use crate::builder::NewNode;
 use crate::dispatch::no_kernel;
+use crate::gradients::{Differential, Formula, Grads, Symbol, apply, apply2, conj as conjugate};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{KernelFn, Op};
@@ -21,16 +23,82 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("Complex", "real: T, imag: T -> out: Tout")
         .attrs("T: {float, double} = float; Tout: {complex64, complex128} = complex64")
         .shape(broadcast)
-        .kernel(complex),
-    to_real("Real", parts::<RealPart>),
-    to_real("Imag", parts::<ImaginaryPart>),
-    to_real("Angle", parts::<Angle>),
-    Op::new("ComplexAbs", "x: T -> y: Tout").attrs(TO_REAL).shape(same_as_input).kernel(parts::<Modulus>),
+        .kernel(complex)
+        .gradient(complex_gradient),
+    to_real("Real", parts::<RealPart>).gradient(real_gradient),
+    to_real("Imag", parts::<ImaginaryPart>).gradient(imag_gradient),
+    to_real("Angle", parts::<Angle>).gradient(angle_gradient),
+    Op::new("ComplexAbs", "x: T -> y: Tout")
+        .attrs(TO_REAL)
+        .shape(same_as_input)
+        .kernel(parts::<Modulus>)
+        .gradient(complex_abs_gradient),
     Op::new("Conj", "input: T -> output: T")
         .attrs("T: {complex64, complex128, variant} = complex64")
         .shape(same_as_input)
-        .kernel(conj),
+        .kernel(conj)
+        .gradient(conj_gradient),
 ];
+
+/// `re + i * im`, where one of both may be zero.
+fn join(d: &mut Differential<'_>, re: impl Into<Formula>, im: impl Into<Formula>) -> Result<Symbol> {
+    let (like, re, im) = (d.input(0)?, re.into(), im.into());
+    let mut part = |formula| match formula {
+        Formula::Number(number) => {
+            let dtype = if d.dtype(like)? == DType::Complex128 { DType::Double } else { DType::Float };
+            let zero = d.constant(Tensor::scalar(number))?;
+            d.cast(zero, dtype)
+        }
+        other => d.build(other),
+    };
+    let (re, im) = (part(re)?, part(im)?);
+    let dtype = d.dtype(like)?;
+    d.emit(NewNode::new("Complex").input(re).input(im).attr("Tout", dtype)).map(Symbol)
+}
+
+/// The real or the imaginary part.
+fn part(d: &mut Differential<'_>, op: &str, value: Endpoint) -> Result<Symbol> {
+    let dtype = if d.dtype(value)? == DType::Complex128 { DType::Double } else { DType::Float };
+    d.emit(NewNode::new(op).input(value).attr("Tout", dtype)).map(Symbol)
+}
+
+fn complex_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dz = d.dy(0)?;
+    let (re, im) = (part(d, "Real", dz)?, part(d, "Imag", dz)?);
+    d.flow_broadcast(re, im)
+}
+
+fn real_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dy = d.arriving_at(0)?;
+    let dx = join(d, dy, 0.0)?;
+    d.flow([dx.into()])
+}
+
+fn imag_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dy = d.arriving_at(0)?;
+    let dx = join(d, 0.0, dy)?;
+    d.flow([dx.into()])
+}
+
+/// `-dy / (im + i * re)`
+fn angle_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, dy) = (d.input(0)?, d.arriving_at(0)?);
+    let (re, im) = (part(d, "Real", x)?, part(d, "Imag", x)?);
+    let (turned, dy) = (join(d, im, re)?, join(d, dy, 0.0)?);
+    d.flow([-dy * apply("Reciprocal", turned)])
+}
+
+/// In the direction of the number; none at zero.
+fn complex_abs_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, y, dy) = (d.x(0)?, d.y(0), d.arriving_at(0)?);
+    let (dy, modulus) = (join(d, dy, 0.0)?, join(d, y, 0.0)?);
+    d.flow([apply2("DivNoNan", dy * x, modulus)])
+}
+
+fn conj_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dy = d.arriving_at(0)?;
+    d.flow([conjugate(dy)])
+}
 
 struct Join;
 struct RealPart;

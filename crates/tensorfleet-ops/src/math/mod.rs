@@ -20,6 +20,7 @@ mod reduce_gradients;
 mod reduce_ops;
 mod scan;
 mod segment;
+mod segment_gradients;
 mod select;
 pub(crate) mod special;
 pub(crate) mod stored;

@@ -107,14 +107,14 @@ impl Reduced {
     }
 }
 
-pub(super) fn sum_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn sum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (reduced, dy) = (Reduced::of(d)?, d.dy(0)?);
     let spread = reduced.spread(d, dy)?;
     d.flow_first(spread)
 }
 
 /// Divides before it spreads: the small tensor, not the large one.
-pub(super) fn mean_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn mean_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (reduced, dy) = (Reduced::of(d)?, d.dy(0)?);
     let factor = reduced.factor(d, dy)?;
     let share = d.op("RealDiv", [dy, factor])?;
@@ -123,7 +123,7 @@ pub(super) fn mean_gradient(d: &mut Differential<'_>) -> Grads {
 }
 
 /// Elements that are the extremum share its gradient equally.
-pub(super) fn extremum_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn extremum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (reduced, x, y, dy) = (Reduced::of(d)?, d.x(0)?, d.output(0), d.dy(0)?);
     let (y, dy) = (Symbol(reduced.kept(d, y)?), Symbol(reduced.kept(d, dy)?));
     let (is_extremum, dtype, axes) = (d.build(apply2("Equal", y, x))?, d.dtype(x.0)?, d.input(1)?);
@@ -133,14 +133,14 @@ pub(super) fn extremum_gradient(d: &mut Differential<'_>) -> Grads {
     d.flow_first(is_extremum / count * dy)
 }
 
-pub(super) fn euclidean_norm_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn euclidean_norm_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (reduced, x, y, dy) = (Reduced::of(d)?, d.x(0)?, d.output(0), d.dy(0)?);
     let (y, dy) = (Symbol(reduced.kept(d, y)?), Symbol(reduced.kept(d, dy)?));
     d.flow_first(x / (y / dy))
 }
 
 /// The product of all others: of those before times those after, so that zeros do no harm.
-pub(super) fn prod_gradient(d: &mut Differential<'_>) -> Grads {
+pub(super) fn prod_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (reduced, x, dy) = (Reduced::of(d)?, d.input(0)?, d.dy(0)?);
     let dy = Symbol(reduced.kept(d, dy)?);
     let others = match &reduced.known {

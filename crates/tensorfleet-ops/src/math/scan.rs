@@ -5,6 +5,8 @@ use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, ensure};
 use super::reduce::{Reducer, resolve_axis};
 use super::reduce_ops::{Prod, Sum};
 use super::stored::{Stored, build_computed, compute_elements};
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Formula, Grads, Symbol, apply2};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{KernelFn, Op};
@@ -19,7 +21,29 @@ const fn scan(name: &'static str, kernel: KernelFn) -> Op {
 }
 
 /// The family's table.
-pub(crate) static OPS: &[Op] = &[scan("Cumsum", cumsum), scan("Cumprod", cumprod)];
+pub(crate) static OPS: &[Op] =
+    &[scan("Cumsum", cumsum).gradient(cumsum_gradient), scan("Cumprod", cumprod).gradient(cumprod_gradient)];
+
+/// A scan with the attributes of this one, except for its direction.
+fn like_this(d: &mut Differential<'_>, op: &str, value: impl Into<Formula>, turned: bool) -> Result<Symbol> {
+    let (value, axis) = (d.build(value)?, d.input(1)?);
+    let (exclusive, reverse): (bool, bool) = (d.attr("exclusive")?, d.attr("reverse")?);
+    let scan = NewNode::new(op).input(value).input(axis);
+    d.emit(scan.attr("exclusive", exclusive).attr("reverse", reverse != turned)).map(Symbol)
+}
+
+fn cumsum_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dy = d.arriving_at(0)?;
+    let dx = like_this(d, "Cumsum", dy, true)?;
+    d.flow_first(dx)
+}
+
+/// As in TensorFlow, an element that is zero gets no gradient.
+fn cumprod_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, y, dy) = (d.x(0)?, d.y(0), d.arriving_at(0)?);
+    let total = like_this(d, "Cumsum", y * dy, true)?;
+    d.flow_first(apply2("DivNoNan", total, x))
+}
 
 fn shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     if let (Some(rank), Some(axis)) = (ctx.input(0).rank(), ctx.integer(1)) {

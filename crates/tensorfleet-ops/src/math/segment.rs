@@ -6,6 +6,9 @@ use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure}
 use super::number::{Number, Real};
 use super::reduce::Reducer;
 use super::reduce_ops::{Prod, Sum};
+use super::segment_gradients::{
+    segment_extremum_gradient, segment_mean_gradient, segment_prod_gradient, segment_sum_gradient,
+};
 use super::stored::{Stored, build_computed, compute_elements};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
@@ -35,15 +38,15 @@ const fn unsorted(name: &'static str, attrs: &'static str, kernel: KernelFn) -> 
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    sorted("SegmentSum", SORTED_NUMBER, segment_sum),
-    sorted("SegmentMean", SORTED_NUMBER, segment_mean),
-    sorted("SegmentProd", SORTED_NUMBER, segment_prod),
-    sorted("SegmentMax", SORTED_REAL, segment_max),
-    sorted("SegmentMin", SORTED_REAL, segment_min),
-    unsorted("UnsortedSegmentSum", UNSORTED_NUMBER, unsorted_sum),
-    unsorted("UnsortedSegmentProd", UNSORTED_NUMBER, unsorted_prod),
-    unsorted("UnsortedSegmentMax", UNSORTED_REAL, unsorted_max),
-    unsorted("UnsortedSegmentMin", UNSORTED_REAL, unsorted_min),
+    sorted("SegmentSum", SORTED_NUMBER, segment_sum).gradient(segment_sum_gradient),
+    sorted("SegmentMean", SORTED_NUMBER, segment_mean).gradient(segment_mean_gradient),
+    sorted("SegmentProd", SORTED_NUMBER, segment_prod).gradient(segment_prod_gradient),
+    sorted("SegmentMax", SORTED_REAL, segment_max).gradient(segment_extremum_gradient),
+    sorted("SegmentMin", SORTED_REAL, segment_min).gradient(segment_extremum_gradient),
+    unsorted("UnsortedSegmentSum", UNSORTED_NUMBER, unsorted_sum).gradient(segment_sum_gradient),
+    unsorted("UnsortedSegmentProd", UNSORTED_NUMBER, unsorted_prod).gradient(segment_prod_gradient),
+    unsorted("UnsortedSegmentMax", UNSORTED_REAL, unsorted_max).gradient(segment_extremum_gradient),
+    unsorted("UnsortedSegmentMin", UNSORTED_REAL, unsorted_min).gradient(segment_extremum_gradient),
 ];
 
 fn sorted_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {

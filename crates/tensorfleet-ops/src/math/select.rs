@@ -8,6 +8,7 @@ use super::elementwise::{cost, write_block};
 use super::number::Real;
 use super::stored::Stored;
 use super::vector_math::FlushDenormal;
+use crate::gradients::{Differential, Formula, Grad, Grads, Symbol, apply, apply2, apply3};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -19,11 +20,11 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("Select", "condition: bool, t: T, e: T -> output: T")
         .attrs("T: type")
         .shape(select_shape)
-        .kernel(select),
+        .kernel(select).gradient(select_gradient),
     Op::new("SelectV2", "condition: bool, t: T, e: T -> output: T")
         .attrs("T: type")
         .shape(select_v2_shape)
-        .kernel(select_v2),
+        .kernel(select_v2).gradient(select_v2_gradient),
     Op::new("Where", "input: T -> index: int64")
         .attrs(
             "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, \
@@ -34,8 +35,43 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("ClipByValue", "t: T, clip_value_min: T, clip_value_max: T -> output: T")
         .attrs("T: number")
         .shape(clip_shape)
-        .kernel(clip),
+        .kernel(clip).gradient(clip_gradient),
 ];
+
+fn select_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (condition, then, dy) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
+    // The condition may be a vector of rows, so that zeros have to be as many as the gradient.
+    let zeros = d.share(apply("ZerosLike", then))?;
+    let grads = d.flow([apply3("Select", condition, dy, zeros), apply3("Select", condition, zeros, dy)])?;
+    Ok([None].into_iter().chain(grads).collect())
+}
+
+fn select_v2_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (condition, dy) = (d.x(0)?, d.arriving_at(0)?);
+    let zero = Symbol(d.scalar_like(dy.0, 0.0)?);
+    let then = fold(d, 1, apply3("SelectV2", condition, dy, zero))?;
+    let otherwise = fold(d, 2, apply3("SelectV2", condition, zero, dy))?;
+    Ok(vec![None, then, otherwise])
+}
+
+/// What is clipped gets nothing: it flows to the bound.
+fn clip_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, low, high, dy) = (d.x(0)?, d.x(1)?, d.x(2)?, d.arriving_at(0)?);
+    let zero = Symbol(d.scalar_like(dy.0, 0.0)?);
+    let is_low = d.share(apply2("Less", x, low))?;
+    let is_high = d.share(apply2("Greater", x, high))?;
+    let x = fold(d, 0, apply3("SelectV2", apply2("LogicalOr", is_low, is_high), zero, dy))?;
+    let low = fold(d, 1, apply3("SelectV2", is_low, dy, zero))?;
+    let high = fold(d, 2, apply3("SelectV2", is_high, dy, zero))?;
+    Ok(vec![x, low, high])
+}
+
+/// A gradient of the output's shape, summed to that of input `index`.
+fn fold(d: &mut Differential<'_>, index: usize, formula: Formula) -> Result<Option<Grad>> {
+    let (input, output, gradient) = (d.input(index)?, d.output(0), d.build(formula)?);
+    let (gradient, _) = d.unbroadcast((input, gradient), (output, gradient))?;
+    Ok(Some(Grad::Dense(gradient)))
+}
 
 fn select_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let output = ctx.input(1).merge(ctx.input(2))?;

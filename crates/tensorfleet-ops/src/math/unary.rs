@@ -106,7 +106,7 @@ unary_gradients! {
     log1p_gradient: |x, y, dy| dy * apply("Reciprocal", literal(1.0) + conj(x));
     sqrt_gradient: |x, y, dy| apply2("SqrtGrad", y, dy);
     rsqrt_gradient: |x, y, dy| apply2("RsqrtGrad", y, dy);
-    // TensorFlow's graph conjugates what its kernel conjugates again.
+    // The kernels of these two leave the conjugate to the graph.
     sigmoid_gradient: |x, y, dy| apply2("SigmoidGrad", conj(y), dy);
     tanh_gradient: |x, y, dy| apply2("TanhGrad", conj(y), dy);
     sin_gradient: |x, y, dy| dy * apply("Cos", conj(x));
@@ -126,29 +126,29 @@ unary_gradients! {
     digamma_gradient: |x, y, dy| dy * apply2("Polygamma", literal(1.0), x);
 }
 
-fn sqrt_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn sqrt_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, z, dz) = (d.x(0)?, d.y(0), d.arriving_at(0)?);
     let quotient = d.share(dz / y)?;
     d.flow([-conj(quotient) * z, literal(0.5) * quotient])
 }
 
-fn rsqrt_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn rsqrt_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
     d.flow([literal(-1.5) * conj(dz) * dy * apply("Square", y), apply2("RsqrtGrad", y, dz)])
 }
 
-fn reciprocal_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn reciprocal_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
     d.flow([conj(dz) * literal(-2.0) * dy * y, apply2("ReciprocalGrad", y, dz)])
 }
 
-fn sigmoid_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn sigmoid_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
     let product = d.share(dz * conj(dy))?;
     d.flow([product - literal(2.0) * product * y, apply2("SigmoidGrad", y, dz)])
 }
 
-fn tanh_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn tanh_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy, dz) = (d.share(conj(d.x(0)?))?, d.x(1)?, d.arriving_at(0)?);
     d.flow([dz * literal(-2.0) * conj(dy) * y, apply2("TanhGrad", y, dz)])
 }
@@ -281,8 +281,9 @@ super::binary::functions! {
         let y = y.conjugate();
         unless_zero(dy, T::constant(-1.0).times(dy).times(y).times(y))
     }, cost::ARITHMETIC;
-    SigmoidGrad: Field, |y, dy| dy.times(y.conjugate()).times(T::ONE.minus(y.conjugate())), cost::ARITHMETIC;
-    TanhGrad: Field, |y, dy| dy.times(T::ONE.minus(y.conjugate().times(y.conjugate()))), cost::ARITHMETIC;
+    // Unlike the three above, these two take the output as it is; the graph conjugates it.
+    SigmoidGrad: Field, |y, dy| dy.times(y).times(T::ONE.minus(y)), cost::ARITHMETIC;
+    TanhGrad: Field, |y, dy| dy.times(T::ONE.minus(y.times(y))), cost::ARITHMETIC;
 }
 
 /// No gradient stays no gradient, even where the function's slope is infinite.

@@ -7,7 +7,7 @@ use num_traits::{Float, One, Zero};
 use tensorfleet_core::{Result, Tensor, bail};
 
 use crate::dispatch;
-use crate::gradients::{Differential, Grads, apply, apply2};
+use crate::gradients::{Differential, Grads, Symbol, apply, apply2, apply3, unary_gradients};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -36,33 +36,92 @@ pub(crate) static OPS: &[Op] = &[
     gradient("ReluGrad", "gradients: T, features: T -> backprops: T", "T: real")
         .kernel(relu_grad)
         .gradient(relu_grad_gradient),
-    Op::new("Relu6", "features: T -> activations: T").attrs("T: real").shape(same_as_input).kernel(relu6),
-    gradient("Relu6Grad", "gradients: T, features: T -> backprops: T", "T: real").kernel(relu6_grad),
-    activation("LeakyRelu", "alpha: float = 0.2; T: floating = float").kernel(leaky_relu),
+    Op::new("Relu6", "features: T -> activations: T")
+        .attrs("T: real")
+        .shape(same_as_input)
+        .kernel(relu6)
+        .gradient(relu6_gradient),
+    gradient("Relu6Grad", "gradients: T, features: T -> backprops: T", "T: real")
+        .kernel(relu6_grad)
+        .gradient(relu6_grad_gradient),
+    activation("LeakyRelu", "alpha: float = 0.2; T: floating = float")
+        .kernel(leaky_relu)
+        .gradient(leaky_relu_gradient),
     gradient(
         "LeakyReluGrad",
         "gradients: T, features: T -> backprops: T",
         "alpha: float = 0.2; T: floating = float",
     )
-    .kernel(leaky_relu_grad),
-    activation("Elu", "T: floating").kernel(smooth),
-    gradient("EluGrad", "gradients: T, outputs: T -> backprops: T", "T: floating").kernel(smooth_grad),
-    activation("Selu", "T: floating").kernel(smooth),
-    gradient("SeluGrad", "gradients: T, outputs: T -> backprops: T", "T: floating").kernel(smooth_grad),
-    activation("Softplus", "T: floating").kernel(smooth),
-    gradient("SoftplusGrad", "gradients: T, features: T -> backprops: T", "T: floating").kernel(smooth_grad),
-    activation("Softsign", "T: floating").kernel(smooth),
+    .kernel(leaky_relu_grad)
+    .gradient(leaky_relu_grad_gradient),
+    activation("Elu", "T: floating").kernel(smooth).gradient(elu_gradient),
+    gradient("EluGrad", "gradients: T, outputs: T -> backprops: T", "T: floating")
+        .kernel(smooth_grad)
+        .gradient(elu_grad_gradient),
+    activation("Selu", "T: floating").kernel(smooth).gradient(selu_gradient),
+    gradient("SeluGrad", "gradients: T, outputs: T -> backprops: T", "T: floating")
+        .kernel(smooth_grad)
+        .gradient(selu_grad_gradient),
+    activation("Softplus", "T: floating").kernel(smooth).gradient(softplus_gradient),
+    gradient("SoftplusGrad", "gradients: T, features: T -> backprops: T", "T: floating")
+        .kernel(smooth_grad)
+        .gradient(softplus_grad_gradient),
+    activation("Softsign", "T: floating").kernel(smooth).gradient(softsign_gradient),
     gradient("SoftsignGrad", "gradients: T, features: T -> backprops: T", "T: floating").kernel(smooth_grad),
 ];
 
-fn relu_gradient(d: &mut Differential<'_>) -> Grads {
-    let (y, dy) = (d.y(0), d.arriving_at(0)?);
-    d.flow([apply2("ReluGrad", dy, y)])
+unary_gradients! {
+    relu_gradient: |x, y, dy| apply2("ReluGrad", dy, y);
+    relu6_gradient: |x, y, dy| apply2("Relu6Grad", dy, y);
+    elu_gradient: |x, y, dy| apply2("EluGrad", dy, y);
+    selu_gradient: |x, y, dy| apply2("SeluGrad", dy, y);
+    softplus_gradient: |x, y, dy| dy * apply("Sigmoid", x);
+    softsign_gradient: |x, y, dy| apply2("SoftsignGrad", dy, x);
 }
 
-fn relu_grad_gradient(d: &mut Differential<'_>) -> Grads {
-    let (x, dz) = (d.x(1)?, d.arriving_at(0)?);
-    d.flow([apply2("ReluGrad", dz, x), apply("ZerosLike", x)])
+fn leaky_relu_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, dy) = (d.input(0)?, d.dy(0)?);
+    let dx = d.emit(d.with_attrs("LeakyReluGrad", &[dy, x], &["alpha"]))?;
+    d.flow([dx.into()])
+}
+
+fn relu_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    piecewise_linear(d, "ReluGrad")
+}
+
+fn relu6_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    piecewise_linear(d, "Relu6Grad")
+}
+
+fn leaky_relu_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    piecewise_linear(d, "LeakyReluGrad")
+}
+
+/// The gradient of the gradient of a function without curvature.
+fn piecewise_linear(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
+    let (x, dz) = (d.input(1)?, d.dy(0)?);
+    let first = d.emit(d.with_attrs(op, &[dz, x], &["alpha"]))?;
+    d.flow([first.into(), apply("ZerosLike", x)])
+}
+
+fn elu_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    curved_below_zero(d, "EluGrad")
+}
+
+fn selu_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    curved_below_zero(d, "SeluGrad")
+}
+
+fn curved_below_zero(d: &mut Differential<'_>, op: &'static str) -> Result<Grads> {
+    let (dy, y, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
+    let zero = Symbol(d.scalar_like(y.0, 0.0)?);
+    d.flow([apply2(op, dz, y), apply3("SelectV2", apply2("Less", y, zero), dz * dy, zero)])
+}
+
+fn softplus_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (dy, x, dz) = (d.x(0)?, d.x(1)?, d.arriving_at(0)?);
+    let curvature = apply("Exp", -x) + 2.0 + apply("Exp", x);
+    d.flow([apply2("SoftplusGrad", dz, x), dz * dy / curvature])
 }
 
 const fn activation(name: &'static str, attrs: &'static str) -> Op {

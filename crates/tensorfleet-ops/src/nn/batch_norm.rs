@@ -12,6 +12,7 @@ use crate::op::Op;
 use crate::parallel;
 use crate::shape_context::ShapeContext;
 
+use super::batch_norm_gradients::{norm_grad_gradient, norm_gradient};
 use super::real::Real;
 
 /// The family's table.
@@ -26,7 +27,7 @@ pub(crate) static OPS: &[Op] = &[
          data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
     )
     .shape(norm_shape)
-    .kernel(norm),
+    .kernel(norm).gradient(norm_gradient),
     Op::new(
         "FusedBatchNormV2",
         "x: T, scale: U, offset: U, mean: U, variance: U -> y: T, batch_mean: U, batch_variance: U, \
@@ -37,7 +38,7 @@ pub(crate) static OPS: &[Op] = &[
          data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
     )
     .shape(norm_shape)
-    .kernel(norm),
+    .kernel(norm).gradient(norm_gradient),
     Op::new(
         "FusedBatchNormV3",
         "x: T, scale: U, offset: U, mean: U, variance: U -> y: T, batch_mean: U, batch_variance: U, \
@@ -49,7 +50,7 @@ pub(crate) static OPS: &[Op] = &[
          is_training: bool = true",
     )
     .shape(norm_shape)
-    .kernel(norm),
+    .kernel(norm).gradient(norm_gradient),
     Op::new(
         "FusedBatchNormGrad",
         "y_backprop: T, x: T, scale: T, reserve_space_1: T, reserve_space_2: T -> x_backprop: T, \
@@ -59,7 +60,7 @@ pub(crate) static OPS: &[Op] = &[
         "T: {float}; epsilon: float = 0.0001; data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
     )
     .shape(norm_grad_shape)
-    .kernel(norm_grad),
+    .kernel(norm_grad).gradient(norm_grad_gradient),
     Op::new(
         "FusedBatchNormGradV2",
         "y_backprop: T, x: T, scale: float, reserve_space_1: U, reserve_space_2: U -> x_backprop: T, \
@@ -70,7 +71,7 @@ pub(crate) static OPS: &[Op] = &[
          data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
     )
     .shape(norm_grad_shape)
-    .kernel(norm_grad),
+    .kernel(norm_grad).gradient(norm_grad_gradient),
     Op::new(
         "FusedBatchNormGradV3",
         "y_backprop: T, x: T, scale: float, reserve_space_1: U, reserve_space_2: U, reserve_space_3: U -> \
@@ -81,7 +82,7 @@ pub(crate) static OPS: &[Op] = &[
          data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'; is_training: bool = true",
     )
     .shape(norm_grad_shape)
-    .kernel(norm_grad),
+    .kernel(norm_grad).gradient(norm_grad_gradient),
 ];
 
 /// The axis of the channels, for a shape of this rank.

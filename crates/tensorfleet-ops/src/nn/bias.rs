@@ -31,20 +31,20 @@ pub(crate) static OPS: &[Op] = &[
         .gradient(bias_add_grad_gradient),
 ];
 
-fn bias_add_gradient(d: &mut Differential<'_>) -> Grads {
+fn bias_add_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dy = d.dy(0)?;
     let bias = d.emit(d.with_attrs("BiasAddGrad", &[dy], &["data_format"]))?;
     d.flow([dy.into(), bias.into()])
 }
 
-fn bias_add_v1_gradient(d: &mut Differential<'_>) -> Grads {
+fn bias_add_v1_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let dy = d.dy(0)?;
     let bias = d.op("BiasAddGrad", [dy])?;
     d.flow([dy.into(), bias.into()])
 }
 
 /// A sum's gradient is the same everywhere: a bias added to zeros.
-fn bias_add_grad_gradient(d: &mut Differential<'_>) -> Grads {
+fn bias_add_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, dy) = (d.input(0)?, d.dy(0)?);
     let zeros = d.op("ZerosLike", [x])?;
     let spread = d.emit(d.with_attrs("BiasAdd", &[zeros, dy], &["data_format"]))?;

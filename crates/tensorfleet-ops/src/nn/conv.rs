@@ -6,9 +6,10 @@
 
 use num_traits::Float;
 use parking_lot::Mutex;
-use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Element, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use crate::dispatch;
+use crate::gradients::{Differential, Grad, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -31,7 +32,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(conv_shape)
         .kernel(conv)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(conv_gradient),
     // What TensorFlow's masters make of a convolution and the ops after it. `TArgs` came with 2.x.
     Op::new("_FusedConv2D", "input: T, filter: T, args: num_args * T, host_args: num_host_args * float -> output: T")
         .attrs(
@@ -52,7 +53,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(sizes_shape)
         .kernel(conv_backprop_input)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(backprop_input_gradient),
     Op::new("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T")
         .attrs(
             "T: floating; strides: list(int); use_cudnn_on_gpu: bool = true; \
@@ -61,8 +62,70 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(filter_sizes_shape)
         .kernel(conv_backprop_filter)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(backprop_filter_gradient),
 ];
+
+/// The attributes that a convolution and its gradients share.
+pub(super) const SHARED_ATTRS: &[&str] =
+    &["strides", "padding", "explicit_paddings", "data_format", "dilations", "use_cudnn_on_gpu"];
+
+fn conv_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    convolution_gradient(d, "Conv2D")
+}
+
+fn backprop_input_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    convolution_backprop_input_gradient(d, "Conv2D")
+}
+
+fn backprop_filter_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    convolution_backprop_filter_gradient(d, "Conv2D")
+}
+
+/// The gradient of the convolution that `op` is.
+pub(super) fn convolution_gradient(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
+    let (x, filter, dy) = (d.input(0)?, d.input(1)?, d.dy(0)?);
+    let dx = backprop_input(d, op, x, filter, dy)?;
+    let dfilter = backprop_filter(d, op, x, filter, dy)?;
+    d.flow([dx.into(), dfilter.into()])
+}
+
+/// Of the gradient with respect to the input, as a function of the filter and of what arrives.
+pub(super) fn convolution_backprop_input_gradient(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
+    let (filter, arriving, dz) = (d.input(1)?, d.input(2)?, d.dy(0)?);
+    let dfilter = backprop_filter(d, op, dz, filter, arriving)?;
+    let forward = d.emit(d.with_attrs(op, &[dz, filter], SHARED_ATTRS))?;
+    Ok(vec![None, Some(Grad::Dense(dfilter)), Some(Grad::Dense(forward))])
+}
+
+/// Of the gradient with respect to the filter, as a function of the input and of what arrives.
+pub(super) fn convolution_backprop_filter_gradient(d: &mut Differential<'_>, op: &str) -> Result<Grads> {
+    let (x, arriving, dz) = (d.input(0)?, d.input(2)?, d.dy(0)?);
+    let dx = backprop_input(d, op, x, dz, arriving)?;
+    let forward = d.emit(d.with_attrs(op, &[x, dz], SHARED_ATTRS))?;
+    Ok(vec![Some(Grad::Dense(dx)), None, Some(Grad::Dense(forward))])
+}
+
+fn backprop_input(
+    d: &mut Differential<'_>,
+    op: &str,
+    x: Endpoint,
+    filter: Endpoint,
+    dy: Endpoint,
+) -> Result<Endpoint> {
+    let sizes = d.shape_of(x)?;
+    d.emit(d.with_attrs(&format!("{op}BackpropInput"), &[sizes, filter, dy], SHARED_ATTRS))
+}
+
+fn backprop_filter(
+    d: &mut Differential<'_>,
+    op: &str,
+    x: Endpoint,
+    filter: Endpoint,
+    dy: Endpoint,
+) -> Result<Endpoint> {
+    let sizes = d.shape_of(filter)?;
+    d.emit(d.with_attrs(&format!("{op}BackpropFilter"), &[x, sizes, dy], SHARED_ATTRS))
+}
 
 /// Elements of a block of patches: about what fits a core's own cache.
 const BLOCK_ELEMENTS: usize = 1 << 17;

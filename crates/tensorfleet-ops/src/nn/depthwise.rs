@@ -4,13 +4,17 @@
 use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure};
 
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
 use crate::parallel;
 use crate::shape_context::ShapeContext;
 
-use super::conv::{filter_sizes_shape, sizes_shape};
+use super::conv::{
+    convolution_backprop_filter_gradient, convolution_backprop_input_gradient, convolution_gradient,
+    filter_sizes_shape, sizes_shape,
+};
 use super::real::Real;
 use super::window::{Axis, Window, partial_4, rank_4, shape_in};
 
@@ -23,7 +27,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(depthwise_shape)
         .kernel(depthwise)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(depthwise_gradient),
     Op::new("DepthwiseConv2dNativeBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T")
         .attrs(
             "T: floating; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
@@ -31,7 +35,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(sizes_shape)
         .kernel(depthwise_backprop_input)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(backprop_input_gradient),
     Op::new("DepthwiseConv2dNativeBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T")
         .attrs(
             "T: floating; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
@@ -39,8 +43,20 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(filter_sizes_shape)
         .kernel(depthwise_backprop_filter)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(backprop_filter_gradient),
 ];
+
+fn depthwise_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    convolution_gradient(d, "DepthwiseConv2dNative")
+}
+
+fn backprop_input_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    convolution_backprop_input_gradient(d, "DepthwiseConv2dNative")
+}
+
+fn backprop_filter_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    convolution_backprop_filter_gradient(d, "DepthwiseConv2dNative")
+}
 
 fn depthwise_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let window = Window::of(ctx.node)?;

@@ -15,6 +15,7 @@ use crate::op::{Cost, Op};
 use crate::shape_context::ShapeContext;
 
 use super::bias::Addend;
+use super::einsum_gradient::einsum_gradient;
 use super::product::{Matrix, Multiply, Output, Threads, multiply};
 
 /// The family's table.
@@ -22,7 +23,8 @@ pub(crate) static OPS: &[Op] = &[Op::new("Einsum", "inputs: N * T -> output: T")
     .attrs("equation: string; N: int >= 1; T: type")
     .shape(einsum_shape)
     .kernel(einsum)
-    .cost(Cost::Heavy)];
+    .cost(Cost::Heavy)
+    .gradient(einsum_gradient)];
 
 /// A subscript: a letter, or a dimension under the ellipsis, counted from the right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

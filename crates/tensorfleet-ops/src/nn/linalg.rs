@@ -12,36 +12,41 @@ use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
 use crate::shape_context::{ShapeContext, broadcast_shapes};
 
+use super::linalg_gradients::{
+    cholesky_gradient, determinant_gradient, inverse_gradient, log_determinant_gradient, solve_gradient,
+    triangular_solve_gradient,
+};
+
 const TYPES: &str = "T: {double, float, half, complex64, complex128}";
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Cholesky", "input: T -> output: T").attrs(TYPES).shape(square_shape).kernel(cholesky).cost(Cost::Heavy),
+    Op::new("Cholesky", "input: T -> output: T").attrs(TYPES).shape(square_shape).kernel(cholesky).cost(Cost::Heavy).gradient(cholesky_gradient),
     Op::new("MatrixInverse", "input: T -> output: T")
         .attrs("adjoint: bool = false; T: {double, float, half, complex64, complex128}")
         .shape(square_shape)
         .kernel(inverse)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(inverse_gradient),
     Op::new("MatrixDeterminant", "input: T -> output: T")
         .attrs(TYPES)
         .shape(determinant_shape)
         .kernel(determinant)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(determinant_gradient),
     Op::new("LogMatrixDeterminant", "input: T -> sign: T, log_abs_determinant: T")
         .attrs(TYPES)
         .shape(determinant_shape)
         .kernel(log_determinant)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(log_determinant_gradient),
     Op::new("MatrixSolve", "matrix: T, rhs: T -> output: T")
         .attrs("adjoint: bool = false; T: {double, float, half, complex64, complex128}")
         .shape(solve_shape)
         .kernel(solve)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(solve_gradient),
     Op::new("MatrixTriangularSolve", "matrix: T, rhs: T -> output: T")
         .attrs("lower: bool = true; adjoint: bool = false; T: {bfloat16, double, float, half, complex64, complex128}")
         .shape(triangular_shape)
         .kernel(triangular_solve)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(triangular_solve_gradient),
 ];
 
 /// Splits a shape into batch, rows and columns.

@@ -20,7 +20,8 @@ pub(crate) static OPS: &[Op] = &[
              T: {half, bfloat16, float} = float",
         )
         .shape(same_as_input)
-        .kernel(lrn),
+        .kernel(lrn)
+        .gradient(lrn_gradient),
     Op::new("LRNGrad", "input_grads: T, input_image: T, output_image: T -> output: T")
         .attrs(
             "depth_radius: int = 5; bias: float = 1.0; alpha: float = 1.0; beta: float = 0.5; \
@@ -35,7 +36,13 @@ pub(crate) static OPS: &[Op] = &[
         .gradient(l2_loss_gradient),
 ];
 
-fn l2_loss_gradient(d: &mut Differential<'_>) -> Grads {
+fn lrn_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, y, dy) = (d.input(0)?, d.output(0), d.dy(0)?);
+    let dx = d.emit(d.with_attrs("LRNGrad", &[dy, x, y], &["depth_radius", "bias", "alpha", "beta"]))?;
+    d.flow([dx.into()])
+}
+
+fn l2_loss_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (x, dy) = (d.x(0)?, d.arriving_at(0)?);
     d.flow([x * dy])
 }

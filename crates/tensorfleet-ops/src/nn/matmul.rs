@@ -41,7 +41,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(batch_matmul_shape)
         .kernel(batch_matmul)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(batch_matmul_gradient),
     Op::new("BatchMatMulV2", "x: T, y: T -> output: T")
         .attrs(
             "T: {bfloat16, half, float, double, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, \
@@ -49,10 +49,10 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(batch_matmul_shape)
         .kernel(batch_matmul)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy).gradient(batch_matmul_gradient),
 ];
 
-fn matmul_gradient(d: &mut Differential<'_>) -> Grads {
+fn matmul_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (transpose_a, transpose_b): (bool, bool) = (d.attr("transpose_a")?, d.attr("transpose_b")?);
     let (a, b, dy) = (d.share(conj(d.x(0)?))?.0, d.share(conj(d.x(1)?))?.0, d.dy(0)?);
     let mut product = |x: Endpoint, y: Endpoint, transpose_x: bool, transpose_y: bool| {
@@ -69,6 +69,25 @@ fn matmul_gradient(d: &mut Differential<'_>) -> Grads {
         true => product(dy, a, true, transpose_a)?,
     };
     d.flow([da.into(), db.into()])
+}
+
+/// Adjoints conjugate by themselves. Batches that were broadcast are summed up.
+fn batch_matmul_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (adj_x, adj_y): (bool, bool) = (d.attr("adj_x")?, d.attr("adj_y")?);
+    let (x, y, dz, op) = (d.input(0)?, d.input(1)?, d.dy(0)?, d.node().op.to_string());
+    let mut product = |a: Endpoint, b: Endpoint, adj_a: bool, adj_b: bool| {
+        d.emit(NewNode::new(op.as_str()).input(a).input(b).attr("adj_x", adj_a).attr("adj_y", adj_b))
+    };
+    let dx = match adj_x {
+        false => product(dz, y, false, !adj_y)?,
+        true => product(y, dz, adj_y, true)?,
+    };
+    let dy = match adj_y {
+        false => product(x, dz, !adj_x, false)?,
+        true => product(dz, x, true, adj_x)?,
+    };
+    let (dx, dy) = d.unbroadcast_batch((x, dx), (y, dy))?;
+    d.flow([dx.into(), dy.into()])
 }
 
 /// Runs a generic expression for the dtypes that have products.

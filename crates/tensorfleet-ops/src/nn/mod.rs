@@ -2,14 +2,17 @@
 
 mod activations;
 mod batch_norm;
+mod batch_norm_gradients;
 mod bias;
 mod conv;
 #[cfg(test)]
 mod conv_tests;
 mod depthwise;
 mod einsum;
+mod einsum_gradient;
 mod elementwise;
 mod linalg;
+mod linalg_gradients;
 mod lrn;
 mod matmul;
 mod pool;

@@ -7,6 +7,7 @@ use num_traits::{Bounded, NumCast, Zero};
 use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use crate::dispatch;
+use crate::gradients::{Differential, Grad, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -27,7 +28,8 @@ pub(crate) static OPS: &[Op] = &[
              explicit_paddings: list(int) = []; data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
         )
         .shape(pool_shape)
-        .kernel(max_pool),
+        .kernel(max_pool)
+        .gradient(max_pool_gradient),
     Op::new("MaxPoolGrad", "orig_input: T, orig_output: T, grad: T -> output: T")
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; \
@@ -41,15 +43,39 @@ pub(crate) static OPS: &[Op] = &[
              data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: floating",
         )
         .shape(pool_shape)
-        .kernel(avg_pool),
+        .kernel(avg_pool)
+        .gradient(avg_pool_gradient),
     Op::new("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T")
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; \
              data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: floating",
         )
         .shape(sizes_shape)
-        .kernel(avg_pool_grad),
+        .kernel(avg_pool_grad)
+        .gradient(avg_pool_grad_gradient),
 ];
+
+/// The attributes that pooling and its gradients share.
+const SHARED_ATTRS: &[&str] = &["ksize", "strides", "padding", "explicit_paddings", "data_format"];
+
+fn max_pool_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, y, dy) = (d.input(0)?, d.output(0), d.dy(0)?);
+    let dx = d.emit(d.with_attrs("MaxPoolGrad", &[x, y, dy], SHARED_ATTRS))?;
+    d.flow([dx.into()])
+}
+
+fn avg_pool_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (x, dy) = (d.input(0)?, d.dy(0)?);
+    let sizes = d.shape_of(x)?;
+    let dx = d.emit(d.with_attrs("AvgPoolGrad", &[sizes, dy], SHARED_ATTRS))?;
+    d.flow([dx.into()])
+}
+
+fn avg_pool_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let dz = d.dy(0)?;
+    let forward = d.emit(d.with_attrs("AvgPool", &[dz], SHARED_ATTRS))?;
+    Ok(vec![None, Some(Grad::Dense(forward))])
+}
 
 /// The window of a pool with its size.
 #[derive(Clone, Copy)]

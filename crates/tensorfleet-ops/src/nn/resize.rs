@@ -4,7 +4,9 @@ use half::{bf16, f16};
 use num_traits::NumCast;
 use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, bail, ensure};
 
+use crate::builder::NewNode;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -23,18 +25,21 @@ pub(crate) static OPS: &[Op] = &[
              align_corners: bool = false; half_pixel_centers: bool = false",
         )
         .shape(resize_shape)
-        .kernel(resize_bilinear),
+        .kernel(resize_bilinear)
+        .gradient(image_gradient),
     Op::new("ResizeBilinearGrad", "grads: float, original_image: T -> output: T")
         .attrs("T: floating; align_corners: bool = false; half_pixel_centers: bool = false")
         .shape(bilinear_grad_shape)
-        .kernel(resize_bilinear_grad),
+        .kernel(resize_bilinear_grad)
+        .not_differentiable(),
     Op::new("ResizeNearestNeighbor", "images: T, size: int32 -> resized_images: T")
         .attrs(
             "T: {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}; \
              align_corners: bool = false; half_pixel_centers: bool = false",
         )
         .shape(resize_shape)
-        .kernel(resize_nearest),
+        .kernel(resize_nearest)
+        .gradient(nearest_gradient),
     Op::new("ResizeNearestNeighborGrad", "grads: T, size: int32 -> output: T")
         .attrs(
             "T: {uint8, int8, int32, half, float, double, bfloat16}; align_corners: bool = false; \
@@ -43,6 +48,32 @@ pub(crate) static OPS: &[Op] = &[
         .shape(resize_shape)
         .kernel(resize_nearest_grad),
 ];
+
+fn image_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (image, dy) = (d.input(0)?, d.dy(0)?);
+    if !d.dtype(image)?.is_floating() {
+        return Ok(vec![None, None]);
+    }
+    let resized = d.with_attrs("ResizeBilinearGrad", &[dy, image], &["align_corners", "half_pixel_centers"]);
+    let dx = d.emit(resized)?;
+    d.flow_first(dx)
+}
+
+fn nearest_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (image, dy) = (d.input(0)?, d.dy(0)?);
+    let known = d.shape(image)?;
+    let size = match (known.dim(1), known.dim(2)) {
+        (Some(height), Some(width)) => d.constant(Tensor::vector(&[height as i32, width as i32])?)?,
+        _ => {
+            let (shape, one) = (d.op("Shape", [image])?, Tensor::vector(&[1i32])?);
+            let middle = NewNode::new("StridedSlice").input(shape).input(one.clone());
+            d.emit(middle.input(Tensor::vector(&[3i32])?).input(one))?
+        }
+    };
+    let attrs = &["align_corners", "half_pixel_centers"];
+    let dx = d.emit(d.with_attrs("ResizeNearestNeighborGrad", &[dy, size], attrs))?;
+    d.flow_first(dx)
+}
 
 fn resize_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let [batch, _, _, depth] = partial_4(&ctx.input_with_rank(0, 4)?);

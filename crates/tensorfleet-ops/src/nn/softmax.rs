@@ -48,13 +48,13 @@ fn sum_over_classes(d: &mut Differential<'_>, value: impl Into<Formula>) -> Resu
     d.emit(NewNode::new("Sum").input(value).input(axis).attr("keep_dims", true)).map(Symbol)
 }
 
-fn softmax_gradient(d: &mut Differential<'_>) -> Grads {
+fn softmax_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy) = (d.y(0), d.arriving_at(0)?);
     let mean = sum_over_classes(d, dy * y)?;
     d.flow([(dy - mean) * y])
 }
 
-fn log_softmax_gradient(d: &mut Differential<'_>) -> Grads {
+fn log_softmax_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (y, dy) = (d.y(0), d.arriving_at(0)?);
     let total = sum_over_classes(d, dy)?;
     d.flow([dy - total * apply("Exp", y)])
@@ -76,13 +76,13 @@ fn logits_gradient(d: &mut Differential<'_>) -> Result<(Formula, Formula)> {
     Ok((losses.into(), first + (second - mean) * softmax))
 }
 
-fn cross_entropy_gradient(d: &mut Differential<'_>) -> Grads {
+fn cross_entropy_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (losses, logits_gradient) = logits_gradient(d)?;
     let logits = d.x(0)?;
     d.flow([logits_gradient, losses * -apply("LogSoftmax", logits)])
 }
 
-fn sparse_cross_entropy_gradient(d: &mut Differential<'_>) -> Grads {
+fn sparse_cross_entropy_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let (_, logits_gradient) = logits_gradient(d)?;
     d.flow_first(logits_gradient)
 }

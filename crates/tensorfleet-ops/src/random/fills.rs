@@ -19,22 +19,23 @@ const STATELESS: &str = "dtype: {half, bfloat16, float, double} = float; T: {int
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    seeded("RandomUniform").kernel(uniform),
-    seeded("RandomStandardNormal").kernel(normal),
-    seeded("TruncatedNormal").kernel(truncated_normal),
+    seeded("RandomUniform").not_differentiable().kernel(uniform),
+    seeded("RandomStandardNormal").not_differentiable().kernel(normal),
+    seeded("TruncatedNormal").not_differentiable().kernel(truncated_normal),
     Op::new("RandomUniformInt", "shape: T, minval: Tout, maxval: Tout -> output: Tout")
         .attrs("seed: int = 0; seed2: int = 0; Tout: {int32, int64}; T: {int32, int64}")
         .stateful()
         .shape(shape_of_value)
         .kernel(uniform_int)
         .cost(Cost::Linear),
-    stateless("StatelessRandomUniform").kernel(stateless_uniform),
-    stateless("StatelessRandomNormal").kernel(stateless_normal),
-    stateless("StatelessTruncatedNormal").kernel(stateless_truncated_normal),
+    stateless("StatelessRandomUniform").not_differentiable().kernel(stateless_uniform),
+    stateless("StatelessRandomNormal").not_differentiable().kernel(stateless_normal),
+    stateless("StatelessTruncatedNormal").not_differentiable().kernel(stateless_truncated_normal),
     Op::new(
         "StatelessRandomUniformInt",
         "shape: T, seed: Tseed, minval: dtype, maxval: dtype -> output: dtype",
     )
+    .not_differentiable()
     .attrs("dtype: {int32, int64}; T: {int32, int64}; Tseed: {int32, int64} = int64")
     .shape(shape_of_value)
     .kernel(stateless_uniform_int)

@@ -14,11 +14,13 @@ use crate::shape_context::ShapeContext;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Multinomial", "logits: T, num_samples: int32 -> output: output_dtype")
+        .not_differentiable()
         .attrs("seed: int = 0; seed2: int = 0; T: real; output_dtype: {int32, int64} = int64")
         .stateful()
         .shape(shape)
         .kernel(multinomial),
     Op::new("StatelessMultinomial", "logits: T, num_samples: int32, seed: Tseed -> output: output_dtype")
+        .not_differentiable()
         .attrs("T: real; Tseed: {int32, int64} = int64; output_dtype: {int32, int64} = int64")
         .shape(shape)
         .kernel(stateless_multinomial),

@@ -11,6 +11,7 @@ use crate::shape_context::same_as_input;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("RandomShuffle", "value: T -> output: T")
+    .not_differentiable()
     .attrs("seed: int = 0; seed2: int = 0; T: type")
     .stateful()
     .shape(same_as_input)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tensorfleet_core::{DType, Result, ensure};
 
 use super::resource_variable_ops::variable_to_update;
-use crate::array::gather::{gather, gather_nd};
+use crate::array::gather::{gather, gather_nd, gathered_rows, gathered_slices, scatter_back};
+use crate::builder::NewNode;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
@@ -15,11 +17,13 @@ use crate::variable::Variable;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("ResourceGather", "resource: resource, indices: Tindices -> output: dtype")
+        .gradient(gather_gradient)
         .attrs("batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, int64}")
         .stateful()
         .shape(unknown)
         .kernel(resource_gather),
     Op::new("ResourceGatherNd", "resource: resource, indices: Tindices -> output: dtype")
+        .gradient(gather_nd_gradient)
         .attrs("dtype: type; Tindices: {int32, int64}")
         .stateful()
         .shape(unknown)
@@ -60,6 +64,31 @@ fn resource_gather_nd(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, gathered);
         Ok(())
     }))
+}
+
+fn gather_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (handle, indices) = (d.input(0)?, d.input(1)?);
+    let shape = d.op("VariableShape", [handle])?;
+    let batch_dims: i64 = d.attr("batch_dims")?;
+    if batch_dims == 0 {
+        let rows = gathered_rows(d, indices, shape)?;
+        return d.only(0, rows);
+    }
+    let mut axis = d.int(batch_dims as i32)?;
+    if batch_dims < 0 {
+        let rank = d.rank_of(indices)?;
+        axis = d.op("AddV2", [axis, rank])?;
+    }
+    let dense = scatter_back(d, indices, shape, axis, axis)?;
+    d.only(0, dense)
+}
+
+fn gather_nd_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (handle, indices) = (d.input(0)?, d.input(1)?);
+    let index = d.dtype(indices)?;
+    let shape = d.emit(NewNode::new("VariableShape").input(handle).attr("out_type", index))?;
+    let grad = gathered_slices(d, indices, shape)?;
+    d.only(0, grad)
 }
 
 #[cfg(test)]

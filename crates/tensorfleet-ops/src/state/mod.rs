@@ -16,6 +16,7 @@ mod staging;
 mod table;
 mod table_ops;
 mod tensor_array;
+mod tensor_array_gradients;
 mod tensor_array_ops;
 mod variable_ops;
 mod waiting;

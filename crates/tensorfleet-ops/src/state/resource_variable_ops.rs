@@ -8,6 +8,7 @@ use tensorfleet_core::{DType, PartialShape, ResourceHandle, Result, Status, Tens
 
 use super::arithmetic::{add_assign, sub_assign};
 use super::naming::no_outputs;
+use crate::graph_ops::passed_back;
 use crate::kernel::{Context, KernelBox, handle_in};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -28,11 +29,13 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(var_handle)
         .cost(Cost::Trivial),
     Op::new("VarIsInitializedOp", "resource: resource -> is_initialized: bool")
+        .not_differentiable()
         .stateful()
         .shape(scalars)
         .kernel(is_initialized)
         .cost(Cost::Trivial),
     Op::new("ReadVariableOp", "resource: resource -> value: dtype")
+        .gradient(passed_back)
         .attrs("dtype: type")
         .stateful()
         .shape(unknown)
@@ -55,6 +58,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(no_outputs)
         .kernel(|_| update(sub_assign)),
     Op::new("VariableShape", "input: resource -> output: out_type")
+        .not_differentiable()
         .attrs("out_type: {int32, int64} = int32")
         .stateful()
         .shape(|_| Ok(vec![PartialShape::of_rank(1)]))

@@ -66,10 +66,10 @@ const fn resource_by_coordinates(name: &'static str) -> Op {
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     by_row("ScatterUpdate", ANY).kernel(|_| rows(Combine::Update)),
-    by_row("ScatterAdd", NUMBER).kernel(|_| rows(Combine::Add)),
-    by_row("ScatterSub", NUMBER).kernel(|_| rows(Combine::Sub)),
-    by_row("ScatterMul", NUMBER).kernel(|_| rows(Combine::Mul)),
-    by_row("ScatterDiv", NUMBER).kernel(|_| rows(Combine::Div)),
+    by_row("ScatterAdd", NUMBER).not_differentiable().kernel(|_| rows(Combine::Add)),
+    by_row("ScatterSub", NUMBER).not_differentiable().kernel(|_| rows(Combine::Sub)),
+    by_row("ScatterMul", NUMBER).not_differentiable().kernel(|_| rows(Combine::Mul)),
+    by_row("ScatterDiv", NUMBER).not_differentiable().kernel(|_| rows(Combine::Div)),
     by_row("ScatterMin", ORDERED).kernel(|_| rows(Combine::Min)),
     by_row("ScatterMax", ORDERED).kernel(|_| rows(Combine::Max)),
     resource_by_row("ResourceScatterUpdate", RESOURCE_ANY).kernel(|_| rows(Combine::Update)),
@@ -79,9 +79,11 @@ pub(crate) static OPS: &[Op] = &[
     resource_by_row("ResourceScatterDiv", RESOURCE_NUMBER).kernel(|_| rows(Combine::Div)),
     resource_by_row("ResourceScatterMin", RESOURCE_NUMBER).kernel(|_| rows(Combine::Min)),
     resource_by_row("ResourceScatterMax", RESOURCE_NUMBER).kernel(|_| rows(Combine::Max)),
-    by_coordinates("ScatterNdUpdate", ANY_ND).kernel(|node| slices(node, Combine::Update)),
-    by_coordinates("ScatterNdAdd", NUMBER_ND).kernel(|node| slices(node, Combine::Add)),
-    by_coordinates("ScatterNdSub", NUMBER_ND).kernel(|node| slices(node, Combine::Sub)),
+    by_coordinates("ScatterNdUpdate", ANY_ND)
+        .not_differentiable()
+        .kernel(|node| slices(node, Combine::Update)),
+    by_coordinates("ScatterNdAdd", NUMBER_ND).not_differentiable().kernel(|node| slices(node, Combine::Add)),
+    by_coordinates("ScatterNdSub", NUMBER_ND).not_differentiable().kernel(|node| slices(node, Combine::Sub)),
     by_coordinates("ScatterNdMin", NUMBER_ND).kernel(|node| slices(node, Combine::Min)),
     by_coordinates("ScatterNdMax", NUMBER_ND).kernel(|node| slices(node, Combine::Max)),
     resource_by_coordinates("ResourceScatterNdUpdate").kernel(|node| slices(node, Combine::Update)),

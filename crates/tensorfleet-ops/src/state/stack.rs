@@ -16,6 +16,7 @@ use crate::shape_context::{ShapeContext, unknown};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Stack", "-> handle: Ref(string)")
+        .not_differentiable()
         .attrs("elem_type: type; stack_name: string = ''")
         .stateful()
         .shape(handle_shape)
@@ -28,6 +29,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(make)
         .cost(Cost::Trivial),
     Op::new("StackPush", "handle: Ref(string), elem: T -> output: T")
+        .not_differentiable()
         .attrs("T: type; swap_memory: bool = false")
         .shape(pushed_shape)
         .kernel(push)
@@ -39,6 +41,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(push)
         .cost(Cost::Trivial),
     Op::new("StackPop", "handle: Ref(string) -> elem: elem_type")
+        .not_differentiable()
         .attrs("elem_type: type")
         .shape(unknown)
         .kernel(pop)
@@ -49,7 +52,11 @@ pub(crate) static OPS: &[Op] = &[
         .shape(unknown)
         .kernel(pop)
         .cost(Cost::Trivial),
-    Op::new("StackClose", "handle: Ref(string)").shape(no_outputs).kernel(close).cost(Cost::Trivial),
+    Op::new("StackClose", "handle: Ref(string)")
+        .not_differentiable()
+        .shape(no_outputs)
+        .kernel(close)
+        .cost(Cost::Trivial),
     Op::new("StackCloseV2", "handle: resource")
         .stateful()
         .shape(no_outputs)

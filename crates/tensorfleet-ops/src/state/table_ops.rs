@@ -24,27 +24,42 @@ const RESOURCE: &str = "-> table_handle: resource";
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    maker("HashTable", STRINGS, ATTRS).kernel(|node| make(node, Kind::Initializable, false)),
-    maker("HashTableV2", RESOURCE, ATTRS).kernel(|node| make(node, Kind::Initializable, false)),
-    maker("MutableHashTable", STRINGS, ATTRS).kernel(|node| make(node, Kind::Mutable, false)),
-    maker("MutableHashTableV2", RESOURCE, ATTRS).kernel(|node| make(node, Kind::Mutable, false)),
-    maker("MutableHashTableOfTensors", STRINGS, SHAPED_ATTRS).kernel(|node| make(node, Kind::Mutable, true)),
+    maker("HashTable", STRINGS, ATTRS)
+        .not_differentiable()
+        .kernel(|node| make(node, Kind::Initializable, false)),
+    maker("HashTableV2", RESOURCE, ATTRS)
+        .not_differentiable()
+        .kernel(|node| make(node, Kind::Initializable, false)),
+    maker("MutableHashTable", STRINGS, ATTRS)
+        .not_differentiable()
+        .kernel(|node| make(node, Kind::Mutable, false)),
+    maker("MutableHashTableV2", RESOURCE, ATTRS)
+        .not_differentiable()
+        .kernel(|node| make(node, Kind::Mutable, false)),
+    maker("MutableHashTableOfTensors", STRINGS, SHAPED_ATTRS)
+        .not_differentiable()
+        .kernel(|node| make(node, Kind::Mutable, true)),
     maker("MutableHashTableOfTensorsV2", RESOURCE, SHAPED_ATTRS)
+        .not_differentiable()
         .kernel(|node| make(node, Kind::Mutable, true)),
     Op::new("InitializeTable", "table_handle: Ref(string), keys: Tkey, values: Tval")
+        .not_differentiable()
         .attrs("Tkey: type; Tval: type")
         .shape(no_outputs)
         .kernel(initialize),
     Op::new("InitializeTableV2", "table_handle: resource, keys: Tkey, values: Tval")
+        .not_differentiable()
         .attrs("Tkey: type; Tval: type")
         .stateful()
         .shape(no_outputs)
         .kernel(initialize),
     Op::new("LookupTableFind", "table_handle: Ref(string), keys: Tin, default_value: Tout -> values: Tout")
+        .not_differentiable()
         .attrs("Tin: type; Tout: type")
         .shape(find_shape)
         .kernel(find),
     Op::new("LookupTableFindV2", "table_handle: resource, keys: Tin, default_value: Tout -> values: Tout")
+        .not_differentiable()
         .attrs("Tin: type; Tout: type")
         .stateful()
         .shape(find_shape)
@@ -55,8 +70,10 @@ pub(crate) static OPS: &[Op] = &[
         .stateful()
         .kernel(|_| changing(Table::import)),
     change("LookupTableInsert", "table_handle: Ref(string), keys: Tin, values: Tout")
+        .not_differentiable()
         .kernel(|_| changing(Table::insert)),
     change("LookupTableInsertV2", "table_handle: resource, keys: Tin, values: Tout")
+        .not_differentiable()
         .stateful()
         .kernel(|_| changing(Table::insert)),
     Op::new("LookupTableRemoveV2", "table_handle: resource, keys: Tin")
@@ -74,10 +91,12 @@ pub(crate) static OPS: &[Op] = &[
         .shape(unknown)
         .kernel(export),
     Op::new("LookupTableSize", "table_handle: Ref(string) -> size: int64")
+        .not_differentiable()
         .shape(scalars)
         .kernel(size)
         .cost(Cost::Trivial),
     Op::new("LookupTableSizeV2", "table_handle: resource -> size: int64")
+        .not_differentiable()
         .stateful()
         .shape(scalars)
         .kernel(size)

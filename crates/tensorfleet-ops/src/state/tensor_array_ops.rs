@@ -7,6 +7,9 @@ use tensorfleet_core::{DType, PartialShape, ResourceHandle, Result, Shape, Statu
 
 use super::naming::no_outputs;
 use super::tensor_array::{Rules, TensorArray};
+use super::tensor_array_gradients::{
+    concat_gradient, gather_gradient, read_gradient, scatter_gradient, split_gradient, write_gradient,
+};
 use crate::array::concat::{concat, pack};
 use crate::kernel::{Context, KernelBox, handle_in};
 use crate::node_spec::NodeSpec;
@@ -16,7 +19,7 @@ use crate::shape_context::{ShapeContext, scalars, unknown};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("TensorArrayV3", "size: int32 -> handle: resource, flow: float")
+    Op::new("TensorArrayV3", "size: int32 -> handle: resource, flow: float").not_differentiable()
         .attrs(
             "dtype: type; element_shape: shape = unknown; dynamic_size: bool = false; \
              clear_after_read: bool = true; identical_element_shapes: bool = false; tensor_array_name: string = ''",
@@ -25,7 +28,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(handle_and_flow)
         .kernel(make)
         .cost(Cost::Trivial),
-    Op::new("TensorArrayGradV3", "handle: resource, flow_in: float -> grad_handle: resource, flow_out: float")
+    Op::new("TensorArrayGradV3", "handle: resource, flow_in: float -> grad_handle: resource, flow_out: float").not_differentiable()
         .attrs("source: string")
         .stateful()
         .shape(handle_and_flow)
@@ -34,19 +37,19 @@ pub(crate) static OPS: &[Op] = &[
     Op::new(
         "TensorArrayWriteV3",
         "handle: resource, index: int32, value: T, flow_in: float -> flow_out: float",
-    )
+    ).gradient(write_gradient)
     .attrs("T: type")
     .stateful()
     .shape(scalars)
     .kernel(write)
     .cost(Cost::Trivial),
-    Op::new("TensorArrayReadV3", "handle: resource, index: int32, flow_in: float -> value: dtype")
+    Op::new("TensorArrayReadV3", "handle: resource, index: int32, flow_in: float -> value: dtype").gradient(read_gradient)
         .attrs("dtype: type")
         .stateful()
         .shape(unknown)
         .kernel(read)
         .cost(Cost::Trivial),
-    Op::new("TensorArrayGatherV3", "handle: resource, indices: int32, flow_in: float -> value: dtype")
+    Op::new("TensorArrayGatherV3", "handle: resource, indices: int32, flow_in: float -> value: dtype").gradient(gather_gradient)
         .attrs("dtype: type; element_shape: shape = unknown")
         .stateful()
         .shape(gather_shape)
@@ -54,12 +57,12 @@ pub(crate) static OPS: &[Op] = &[
     Op::new(
         "TensorArrayScatterV3",
         "handle: resource, indices: int32, value: T, flow_in: float -> flow_out: float",
-    )
+    ).gradient(scatter_gradient)
     .attrs("T: type")
     .stateful()
     .shape(scalars)
     .kernel(scatter),
-    Op::new("TensorArrayConcatV3", "handle: resource, flow_in: float -> value: dtype, lengths: int64")
+    Op::new("TensorArrayConcatV3", "handle: resource, flow_in: float -> value: dtype, lengths: int64").gradient(concat_gradient)
         .attrs("dtype: type; element_shape_except0: shape = unknown")
         .stateful()
         .shape(|_| Ok(vec![PartialShape::unknown(), PartialShape::of_rank(1)]))
@@ -67,17 +70,17 @@ pub(crate) static OPS: &[Op] = &[
     Op::new(
         "TensorArraySplitV3",
         "handle: resource, value: T, lengths: int64, flow_in: float -> flow_out: float",
-    )
+    ).gradient(split_gradient)
     .attrs("T: type")
     .stateful()
     .shape(scalars)
     .kernel(split),
-    Op::new("TensorArraySizeV3", "handle: resource, flow_in: float -> size: int32")
+    Op::new("TensorArraySizeV3", "handle: resource, flow_in: float -> size: int32").not_differentiable()
         .stateful()
         .shape(scalars)
         .kernel(size)
         .cost(Cost::Trivial),
-    Op::new("TensorArrayCloseV3", "handle: resource")
+    Op::new("TensorArrayCloseV3", "handle: resource").not_differentiable()
         .stateful()
         .shape(no_outputs)
         .kernel(close)

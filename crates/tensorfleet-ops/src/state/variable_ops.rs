@@ -48,16 +48,19 @@ pub(crate) static OPS: &[Op] = &[
         .cost(Cost::Trivial)
         .allow_uninitialized(),
     Op::new("Assign", "ref: Ref(T), value: T -> output_ref: Ref(T)")
+        .not_differentiable()
         .attrs("T: type; validate_shape: bool = true; use_locking: bool = true")
         .shape(assign_shape)
         .kernel(assign)
         .cost(Cost::Trivial)
         .allow_uninitialized(),
     Op::new("AssignAdd", "ref: Ref(T), value: T -> output_ref: Ref(T)")
+        .not_differentiable()
         .attrs("T: number; use_locking: bool = false")
         .shape(update_shape)
         .kernel(|_| update(add_assign)),
     Op::new("AssignSub", "ref: Ref(T), value: T -> output_ref: Ref(T)")
+        .not_differentiable()
         .attrs("T: number; use_locking: bool = false")
         .shape(update_shape)
         .kernel(|_| update(sub_assign)),

@@ -12,14 +12,17 @@ use crate::shape_context::same_as_input;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("StringToHashBucket", "string_tensor: string -> output: int64")
+        .not_differentiable()
         .attrs("num_buckets: int >= 1")
         .shape(same_as_input)
         .kernel(|node| bucket_kernel(node, hash64)),
     Op::new("StringToHashBucketFast", "input: string -> output: int64")
+        .not_differentiable()
         .attrs("num_buckets: int >= 1")
         .shape(same_as_input)
         .kernel(|node| bucket_kernel(node, fingerprint64)),
     Op::new("StringToHashBucketStrong", "input: string -> output: int64")
+        .not_differentiable()
         .attrs("num_buckets: int >= 1; key: list(int)")
         .shape(same_as_input)
         .kernel(strong),

@@ -11,10 +11,12 @@ use crate::shape_context::{ShapeContext, broadcast_shapes};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("StringJoin", "inputs: N * string -> output: string")
+        .not_differentiable()
         .attrs("N: int >= 0; separator: string = ''")
         .shape(join_shape)
         .kernel(join),
     Op::new("ReduceJoin", "inputs: string, reduction_indices: int32 -> output: string")
+        .not_differentiable()
         .attrs("keep_dims: bool = false; separator: string = ''")
         .shape(reduce_join_shape)
         .kernel(reduce_join),

@@ -25,6 +25,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(same_as_input)
         .kernel(static_replace),
     Op::new("RegexReplace", "input: string, pattern: string, rewrite: string -> output: string")
+        .not_differentiable()
         .attrs("replace_global: bool = true")
         .shape(same_as_input)
         .kernel(replace),

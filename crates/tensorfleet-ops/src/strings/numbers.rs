@@ -16,7 +16,7 @@ use crate::shape_context::same_as_input;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("AsString", "input: T -> output: string")
+    Op::new("AsString", "input: T -> output: string").not_differentiable()
         .attrs(
             "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, complex64, \
              complex128, bool, variant, string}; precision: int = -1; scientific: bool = false; \
@@ -24,7 +24,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(same_as_input)
         .kernel(as_string),
-    Op::new("StringToNumber", "string_tensor: string -> output: out_type")
+    Op::new("StringToNumber", "string_tensor: string -> output: out_type").not_differentiable()
         .attrs("out_type: {float, double, int32, int64, uint32, uint64} = float")
         .shape(same_as_input)
         .kernel(string_to_number),

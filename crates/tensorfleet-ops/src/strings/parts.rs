@@ -29,10 +29,14 @@ pub(crate) static OPS: &[Op] = &[
         .shape(same_as_input)
         .kernel(|node| case_kernel(node, <[u8]>::to_ascii_uppercase, str::to_uppercase)),
     Op::new("EncodeBase64", "input: string -> output: string")
+        .not_differentiable()
         .attrs("pad: bool = false")
         .shape(same_as_input)
         .kernel(encode_base64),
-    Op::new("DecodeBase64", "input: string -> output: string").shape(same_as_input).kernel(decode_base64),
+    Op::new("DecodeBase64", "input: string -> output: string")
+        .not_differentiable()
+        .shape(same_as_input)
+        .kernel(decode_base64),
 ];
 
 fn each_kernel(change: impl Fn(&Bytes) -> Result<Bytes> + Send + Sync + 'static) -> Result<KernelBox> {

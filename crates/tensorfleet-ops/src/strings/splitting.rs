@@ -14,6 +14,7 @@ pub(crate) static OPS: &[Op] = &[
         "StringSplit",
         "input: string, delimiter: string -> indices: int64, values: string, shape: int64",
     )
+    .not_differentiable()
     .attrs("skip_empty: bool = true")
     .shape(split_shape)
     .kernel(split),

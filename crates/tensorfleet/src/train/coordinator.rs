@@ -178,8 +178,8 @@ impl Coordinator {
         )))
     }
 
-    /// Waits for the threads, and gives the names of those that still run in the end. They are no longer waited for.
-    pub(crate) fn join_threads(&self, stop_grace_period: Duration) -> Vec<String> {
+    /// Waits until all threads have ended, or a stop was requested and this time has passed since. Whether they have.
+    pub(crate) fn wait_for_threads(&self, stop_grace_period: Duration) -> bool {
         let mut deadline = None;
         let mut state = self.0.state.lock();
         let is_alive = |thread: &JoinHandle<()>| !thread.is_finished();
@@ -189,13 +189,18 @@ impl Coordinator {
                 // A period too long to be a point in time is one that does not end.
                 let deadline = *deadline.get_or_insert_with(|| now.checked_add(stop_grace_period));
                 if deadline.is_some_and(|deadline| now >= deadline) {
-                    break;
+                    return false;
                 }
             }
             self.0.changed.wait_for(&mut state, LOOK_EVERY);
         }
-        let threads = std::mem::take(&mut state.threads);
-        drop(state);
+        true
+    }
+
+    /// Waits for the threads, and gives the names of those that still run in the end. They are no longer waited for.
+    pub(crate) fn join_threads(&self, stop_grace_period: Duration) -> Vec<String> {
+        self.wait_for_threads(stop_grace_period);
+        let threads = std::mem::take(&mut self.0.state.lock().threads);
         let mut stragglers = Vec::new();
         for thread in threads {
             match thread.is_finished() {

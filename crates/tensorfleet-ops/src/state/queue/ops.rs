@@ -42,13 +42,18 @@ pub(crate) static OPS: &[Op] = &[
     maker("RandomShuffleQueueV2", RESOURCE, SHUFFLE_ATTRS).kernel(|node| make(node, Kind::RandomShuffle)),
     maker("PriorityQueue", STRINGS, PRIORITY_ATTRS).kernel(|node| make(node, Kind::Priority)),
     maker("PriorityQueueV2", RESOURCE, PRIORITY_ATTRS).kernel(|node| make(node, Kind::Priority)),
-    enqueue_op("QueueEnqueue", "handle: Ref(string), components: Tcomponents").kernel(enqueue),
+    enqueue_op("QueueEnqueue", "handle: Ref(string), components: Tcomponents")
+        .not_differentiable()
+        .kernel(enqueue),
     enqueue_op("QueueEnqueueV2", "handle: resource, components: Tcomponents").stateful().kernel(enqueue),
-    enqueue_op("QueueEnqueueMany", "handle: Ref(string), components: Tcomponents").kernel(enqueue_many),
+    enqueue_op("QueueEnqueueMany", "handle: Ref(string), components: Tcomponents")
+        .not_differentiable()
+        .kernel(enqueue_many),
     enqueue_op("QueueEnqueueManyV2", "handle: resource, components: Tcomponents")
         .stateful()
         .kernel(enqueue_many),
     Op::new("QueueDequeue", "handle: Ref(string) -> components: component_types")
+        .not_differentiable()
         .attrs(DEQUEUE_ATTRS)
         .shape(unknown)
         .kernel(dequeue),
@@ -58,18 +63,27 @@ pub(crate) static OPS: &[Op] = &[
         .shape(unknown)
         .kernel(dequeue),
     batch_op("QueueDequeueMany", "handle: Ref(string), n: int32 -> components: component_types")
+        .not_differentiable()
         .kernel(|node| dequeue_batch(node, "DequeueManyOp", false)),
     batch_op("QueueDequeueManyV2", "handle: resource, n: int32 -> components: component_types")
         .stateful()
         .kernel(|node| dequeue_batch(node, "DequeueManyOp", false)),
     batch_op("QueueDequeueUpTo", "handle: Ref(string), n: int32 -> components: component_types")
+        .not_differentiable()
         .kernel(|node| dequeue_batch(node, "DequeueUpToOp", true)),
     batch_op("QueueDequeueUpToV2", "handle: resource, n: int32 -> components: component_types")
         .stateful()
         .kernel(|node| dequeue_batch(node, "DequeueUpToOp", true)),
-    Op::new("QueueClose", "handle: Ref(string)").attrs(CLOSE_ATTRS).shape(no_outputs).kernel(close),
+    Op::new("QueueClose", "handle: Ref(string)")
+        .not_differentiable()
+        .attrs(CLOSE_ATTRS)
+        .shape(no_outputs)
+        .kernel(close),
     Op::new("QueueCloseV2", "handle: resource").attrs(CLOSE_ATTRS).stateful().shape(no_outputs).kernel(close),
-    Op::new("QueueSize", "handle: Ref(string) -> size: int32").shape(scalars).kernel(size),
+    Op::new("QueueSize", "handle: Ref(string) -> size: int32")
+        .not_differentiable()
+        .shape(scalars)
+        .kernel(size),
     Op::new("QueueSizeV2", "handle: resource -> size: int32").stateful().shape(scalars).kernel(size),
     Op::new("QueueIsClosed", "handle: Ref(string) -> is_closed: bool").shape(scalars).kernel(is_closed),
     Op::new("QueueIsClosedV2", "handle: resource -> is_closed: bool")

@@ -26,7 +26,7 @@ pub use momentum::Momentum;
 pub use rms_prop::RmsProp;
 pub use slots::Slots;
 
-use crate::gradients::{Gradient, IndexedSlices};
+use crate::gradients::{Gate, Gradient, IndexedSlices};
 use crate::graph::Graph;
 use crate::op_builder::OpBuilder;
 use crate::operand::Operand;
@@ -50,6 +50,8 @@ pub struct MinimizeOptions {
     pub grad_loss: Option<Output>,
     /// The name of the train op; that of the optimizer if nothing is said.
     pub name: Option<String>,
+    /// How far gradients wait for one another; those of each op do if nothing is said.
+    pub gate: Gate,
 }
 
 /// Changes variables to make a loss smaller.
@@ -138,14 +140,16 @@ fn compute_gradients(loss: &Output, options: &MinimizeOptions) -> Result<Gradien
         InvalidArgument,
         "No variables to optimize: the graph has no trainable variables and none were given."
     );
-    for variable in &variables {
-        check_dtype(&variable.name(), variable.dtype()?)?;
-    }
     let mut gradients = graph.new_gradients().colocate_with_ops(options.colocate_gradients_with_ops);
+    gradients = gradients.gate(options.gate);
     if let Some(grad_loss) = &options.grad_loss {
         gradients = gradients.grad_ys([grad_loss]);
     }
     let gradients = gradients.build([loss], &variables)?;
+    // Variables that the loss does not depend on, such as step counters, may have any dtype.
+    for (_, variable) in gradients.iter().zip(&variables).filter(|(gradient, _)| gradient.is_some()) {
+        check_dtype(&variable.name(), variable.dtype()?)?;
+    }
     Ok(gradients.into_iter().zip(variables).collect())
 }
 

@@ -1,0 +1,261 @@
+//! The file `checkpoint` of a directory: which checkpoints there are, and which one is the newest.
+//!
+//! It is written last, after everything it names is on the disk, and replaced as a whole; so a reader finds either the
+//! state before a save or the state after it. A reader is nevertheless careful: files can be deleted, disks can lose
+//! what they promised to keep. [`latest_checkpoint`] therefore looks whether the newest checkpoint is complete, and goes
+//! back to the newest one that is.
+
+mod text;
+
+use std::path::{Component, Path, PathBuf};
+
+use tensorfleet_core::{Code, Result, Status, ensure};
+use tensorfleet_files::{AtomicFile, io_status};
+use tracing::warn;
+
+use crate::checkpoint::CheckpointReader;
+
+/// The name of the state file, unless one asks for another.
+pub(crate) const STATE_FILE: &str = "checkpoint";
+/// A state file holds a few paths; one that is larger is something else.
+const MAX_STATE_BYTES: u64 = 16 << 20;
+
+/// What a state file says. The paths are prefixes of checkpoints.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CheckpointState {
+    /// The newest checkpoint.
+    pub model_checkpoint_path: String,
+    /// All checkpoints that are kept, oldest first; the last is the newest.
+    pub all_model_checkpoint_paths: Vec<String>,
+    /// When each was made, in seconds since 1970; empty if the writer did not say.
+    pub all_model_checkpoint_timestamps: Vec<f64>,
+    /// When the last checkpoint that is never deleted was made, if the writer said so.
+    pub last_preserved_timestamp: Option<f64>,
+}
+
+/// Reads the state file of `dir`; `None` if there is none. Relative paths in it are joined with `dir`.
+///
+/// ```
+/// # use tensorfleet::train::{get_checkpoint_state, update_checkpoint_state};
+/// let directory = tempfile::tempdir().unwrap();
+/// let dir = directory.path().to_str().unwrap();
+/// assert!(get_checkpoint_state(dir)?.is_none());
+/// update_checkpoint_state(dir, "model-2", &["model-1".to_string()])?;
+/// let state = get_checkpoint_state(dir)?.unwrap();
+/// assert_eq!(state.model_checkpoint_path, format!("{dir}/model-2"));
+/// assert_eq!(state.all_model_checkpoint_paths.len(), 2);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+pub fn get_checkpoint_state(dir: &str) -> Result<Option<CheckpointState>> {
+    read_state(dir, STATE_FILE)
+}
+
+/// Reads a state file of another name than `checkpoint`.
+pub(crate) fn read_state(dir: &str, filename: &str) -> Result<Option<CheckpointState>> {
+    let path = Path::new(dir).join(filename);
+    let len = match std::fs::metadata(&path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_status(&path, &error)),
+    };
+    let broken = |what: &str| {
+        Status::data_loss(format!(
+            "{} does not tell the state of checkpoints: {what}. Restore a checkpoint by its name, or delete the file",
+            path.display()
+        ))
+    };
+    ensure!(len <= MAX_STATE_BYTES, DataLoss, "{}", broken("it is too large").text());
+    let bytes = std::fs::read(&path).map_err(|error| io_status(&path, &error))?;
+    let text = String::from_utf8(bytes).map_err(|_| broken("it is not text"))?;
+    let mut state = text::parse(&text).map_err(|reason| broken(&reason))?;
+    for name in std::iter::once(&mut state.model_checkpoint_path).chain(&mut state.all_model_checkpoint_paths)
+    {
+        *name = join(dir, name);
+    }
+    Ok(Some(state))
+}
+
+/// `path` seen from outside `dir`, in the way TensorFlow joins paths.
+fn join(dir: &str, path: &str) -> String {
+    if path.is_empty() || dir.is_empty() || path.starts_with('/') {
+        return path.to_string();
+    }
+    let slash = if dir.ends_with('/') { "" } else { "/" };
+    format!("{dir}{slash}{path}")
+}
+
+/// Writes the state file of `dir`: `newest` becomes the newest checkpoint and is added to `all` if it is missing
+/// there. The file appears complete or not at all. If `dir` is relative, so are the paths in the file, and the
+/// directory can be moved; absolute paths stay absolute.
+pub fn update_checkpoint_state(dir: &str, newest: &str, all: &[String]) -> Result<()> {
+    let state = CheckpointState {
+        model_checkpoint_path: newest.to_string(),
+        all_model_checkpoint_paths: all.to_vec(),
+        ..Default::default()
+    };
+    write_state(dir, STATE_FILE, state)
+}
+
+/// Writes a state. If `dir` is relative, so to the current directory are the paths, as programs name them.
+pub(crate) fn write_state(dir: &str, filename: &str, mut state: CheckpointState) -> Result<()> {
+    let all = &mut state.all_model_checkpoint_paths;
+    if all.last() != Some(&state.model_checkpoint_path) {
+        all.retain(|path| *path != state.model_checkpoint_path);
+        all.push(state.model_checkpoint_path.clone());
+    }
+    if !Path::new(dir).is_absolute() {
+        for path in std::iter::once(&mut state.model_checkpoint_path).chain(all) {
+            *path = relative_to(dir, path);
+        }
+    }
+    let mut file = AtomicFile::create(Path::new(dir).join(filename))?;
+    file.write(text::format(&state).as_bytes())?;
+    file.commit_durably()
+}
+
+/// `path` as seen from the relative directory `dir`.
+fn relative_to(dir: &str, path: &str) -> String {
+    let (base, target) = (parts(Path::new(dir)), parts(Path::new(path)));
+    if Path::new(path).is_absolute() {
+        return path.to_string();
+    }
+    let common = base.iter().zip(&target).take_while(|(a, b)| a == b).count();
+    let up = std::iter::repeat_n("..".to_string(), base.len() - common);
+    let down = target.into_iter().skip(common);
+    up.chain(down).collect::<Vec<_>>().join("/")
+}
+
+/// The components of a relative path, without `.` and with `..` resolved where something stands before it.
+fn parts(path: &Path) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+            Component::ParentDir if parts.last().is_some_and(|last| last != "..") => drop(parts.pop()),
+            other => parts.push(other.as_os_str().to_string_lossy().into_owned()),
+        }
+    }
+    parts
+}
+
+/// Whether a checkpoint of this name has an index.
+pub fn checkpoint_exists(prefix: &str) -> bool {
+    tensorfleet_files::bundle::index_path(prefix).is_file()
+}
+
+/// The newest complete checkpoint of `dir`; `None` if there is no checkpoint, or nothing says that there is.
+///
+/// Complete means that its index can be read and that all data files are as long as the index says. If the newest
+/// checkpoint that the state file names is not, a warning is logged and an older one is given: first of those that the
+/// state file names, then of those in the directory, by the time of their index.
+///
+/// ```
+/// # use tensorfleet::{Graph, Session, train::{Saver, latest_checkpoint}};
+/// let directory = tempfile::tempdir().unwrap();
+/// let dir = directory.path().to_str().unwrap();
+/// assert!(latest_checkpoint(dir)?.is_none());
+/// let g = Graph::new();
+/// let v = g.variable("v", 1.0f32);
+/// let saver = Saver::new(&g)?;
+/// let session = Session::new(&g);
+/// session.run(v.initializer())?;
+/// let saved = saver.save(&session, &format!("{dir}/model"), Some(7))?;
+/// assert_eq!(latest_checkpoint(dir)?, Some(saved));
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+pub fn latest_checkpoint(dir: &str) -> Result<Option<String>> {
+    latest_checkpoint_in(dir, STATE_FILE)
+}
+
+pub(crate) fn latest_checkpoint_in(dir: &str, filename: &str) -> Result<Option<String>> {
+    let mut candidates = Vec::new();
+    match read_state(dir, filename) {
+        Ok(None) => return Ok(None),
+        Ok(Some(state)) => {
+            candidates.push(state.model_checkpoint_path);
+            candidates.extend(state.all_model_checkpoint_paths.into_iter().rev());
+        }
+        Err(status) if status.code() == Code::DataLoss => warn!(dir, "{}", status.text()),
+        Err(status) => return Err(status),
+    }
+    candidates.retain(|path| !path.is_empty());
+    let named = candidates.first().cloned();
+    let mut tried: Vec<PathBuf> = Vec::new();
+    candidates.extend(by_age(dir));
+    for candidate in candidates {
+        if tried.contains(&resolved(&candidate)) {
+            continue;
+        }
+        tried.push(resolved(&candidate));
+        match CheckpointReader::open(&candidate).and_then(|reader| reader.check_files()) {
+            Ok(()) => {
+                if named.as_ref() != Some(&candidate) {
+                    warn!(
+                        dir,
+                        checkpoint = candidate,
+                        "continuing from the newest checkpoint that is complete"
+                    );
+                }
+                return Ok(Some(candidate));
+            }
+            Err(status) => {
+                warn!(dir, checkpoint = candidate, "checkpoint is not complete: {}", status.message());
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The prefixes of the checkpoints in `dir`, newest first. A directory that cannot be listed has none.
+fn by_age(dir: &str) -> Vec<String> {
+    let directory = if dir.is_empty() { "." } else { dir };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(prefix) = name.to_str().and_then(|name| name.strip_suffix(".index")) else { continue };
+        if let Ok(time) = entry.metadata().and_then(|metadata| metadata.modified()) {
+            found.push((time, join(dir, prefix)));
+        }
+    }
+    found.sort();
+    found.into_iter().rev().map(|(_, prefix)| prefix).collect()
+}
+
+/// A path in a form in which two spellings of it are equal.
+pub(crate) fn resolved(prefix: &str) -> PathBuf {
+    let path = Path::new(prefix);
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_path_buf());
+    parent.join(path.file_name().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_are_seen_from_their_directory() {
+        for (dir, path, expected) in [
+            ("r", "r/m-3", "m-3"),
+            ("./r", "./r/m", "m"),
+            ("r/", "r/m", "m"),
+            ("", "loose", "loose"),
+            ("", "r/m", "r/m"),
+            ("a/b", "a/c/m", "../c/m"),
+            ("r", "/abs/m", "/abs/m"),
+        ] {
+            assert_eq!(relative_to(dir, path), expected, "{path} from {dir}");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_a_state_file_has_no_checkpoint() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("m.index"), b"").unwrap();
+        assert_eq!(latest_checkpoint(directory.path().to_str().unwrap()).unwrap(), None);
+        assert_eq!(latest_checkpoint("/no/such/directory").unwrap(), None);
+    }
+}
