@@ -210,25 +210,11 @@ impl Loss {
             Reduction::SumByNonzeroWeights => {
                 let is_present = weights.not_equal(0.0)?.cast(dtype)?;
                 let present = (is_present * ones()?).check()?;
-                let axes = PartialAxes::of(&present)?;
-                graph.op("Sum").input(present).input(axes.0).name("num_present").output()?
+                present.op("Sum").input(present.all_axes()?).name("num_present").output()?
             }
         };
         // A batch without losses has the loss zero, not NaN.
         weighted.reduce_sum(..)?.op("DivNoNan").input(count).name("value").output()
-    }
-}
-
-/// All axes of a value, for an op that takes them as an input.
-struct PartialAxes(Output);
-
-impl PartialAxes {
-    fn of(value: &Output) -> Result<PartialAxes> {
-        let graph = value.graph();
-        match value.shape()?.rank() {
-            Some(rank) => graph.constant((0..rank as i32).collect::<Vec<i32>>()).check().map(PartialAxes),
-            None => graph.range(0, value.rank()?, 1).map(PartialAxes),
-        }
     }
 }
 

@@ -266,7 +266,7 @@ impl Output {
     }
 
     /// The numbers of all axes: constant if the rank is known, else computed.
-    fn all_axes(&self) -> Result<Output> {
+    pub(crate) fn all_axes(&self) -> Result<Output> {
         match self.shape()?.rank() {
             Some(rank) => self.graph().constant((0..rank as i32).collect::<Vec<i32>>()).check(),
             None => self.graph().range(0, self.rank()?, 1),

@@ -198,3 +198,107 @@ fn variables_by_name_and_their_initializers() -> Result<()> {
     check("variables", &g);
     Ok(())
 }
+
+#[test]
+fn schedules_have_tensorflows_nodes() -> Result<()> {
+    use tensorfleet::train::{Decay, PolynomialDecay};
+    let g = Graph::new();
+    let step = step(&g, false)?;
+    let polynomial = |cycle| PolynomialDecay { end_learning_rate: 0.01, power: 2.0, cycle };
+    g.exponential_decay(0.1, &step, 10, 0.9, Decay::Smooth)?;
+    g.exponential_decay(0.1, &step, 10, 0.9, Decay::Staircase)?;
+    g.polynomial_decay(0.1, &step, 10, polynomial(false))?;
+    g.polynomial_decay(0.1, &step, 10, polynomial(true))?;
+    g.natural_exp_decay(0.1, &step, 10, 0.5, Decay::Smooth)?;
+    g.natural_exp_decay(0.1, &step, 10, 0.5, Decay::Staircase)?;
+    g.inverse_time_decay(0.1, &step, 10, 0.5, Decay::Smooth)?;
+    g.inverse_time_decay(0.1, &step, 10, 0.5, Decay::Staircase)?;
+    g.cosine_decay(0.1, &step, 10, 0.2)?;
+    check("schedules", &g);
+
+    let g = Graph::new();
+    let step = self::step(&g, true)?;
+    g.exponential_decay(0.1, &step, 10, 0.9, Decay::Smooth)?;
+    check("resource schedule", &g);
+    Ok(())
+}
+
+/// TensorFlow makes the first value of an average from copies of conditions; what a checkpoint or a run by name meets are
+/// the other nodes.
+fn is_no_first_value(line: &str) -> bool {
+    let name = line.split(' ').next().unwrap();
+    let parts: Vec<&str> = name.split('/').collect();
+    let is_condition = parts.contains(&"cond") || name.ends_with("IsVariableInitialized");
+    let is_initializer = name.ends_with("Average/Assign") || name.ends_with("v/E/Assign");
+    !is_condition && !is_initializer && name != "VarIsInitializedOp"
+}
+
+#[test]
+fn moving_averages_have_tensorflows_nodes() -> Result<()> {
+    use tensorfleet::train::ExponentialMovingAverage;
+    for (kind, resource) in [("reference", false), ("resource", true)] {
+        for (counted, is_counted) in [("", false), ("counted ", true)] {
+            let g = Graph::new();
+            let v = variable(&g, "v", resource, [1.0f32, 2.0]);
+            let mut averages = ExponentialMovingAverage::new(0.9);
+            if is_counted {
+                averages = averages.num_updates(&step(&g, resource)?);
+            }
+            averages.apply([&v])?;
+            check_where(&format!("{counted}averages {kind}"), &g, is_no_first_value);
+        }
+    }
+    let g = Graph::new();
+    let v = g.variable("v", [1.0f32, 2.0]);
+    let x = g.placeholder_named("x", DType::Float, [2]);
+    let averages = ExponentialMovingAverage::new(0.9).zero_debias(true).name("E");
+    g.name_scope("ns", || averages.apply((&v, &x)))?;
+    check_where("averages of outputs", &g, is_no_first_value);
+    Ok(())
+}
+
+#[test]
+fn clips_have_tensorflows_nodes() -> Result<()> {
+    let g = Graph::new();
+    let x = g.placeholder_named("x", DType::Float, [2, 3]);
+    let y = g.placeholder_named("y", DType::Float, [2]);
+    x.clip_by_norm(2.0, ..)?;
+    x.clip_by_norm(2.0, [1])?;
+    let gradients = [dense(&x), None, dense(&y)];
+    g.clip_by_global_norm(&gradients, 3.0)?;
+    x.clip_by_average_norm(2.0)?;
+    g.global_norm([gradients[0].as_ref(), gradients[2].as_ref()])?;
+    let rows = IndexedSlices { values: x, indices: g.constant([1, 1]), dense_shape: g.constant([5, 3]) };
+    let rows = Gradient::Slices(rows);
+    rows.clip_by_norm(2.0)?;
+    g.clip_by_global_norm(&[Some(rows)], 3.0)?;
+    check("clips", &g);
+    Ok(())
+}
+
+#[test]
+fn reports_of_variables_have_tensorflows_nodes() -> Result<()> {
+    let g = Graph::new();
+    let a = g.variable("a", 1.0f32);
+    g.new_variable("b").resource().init(1.0f32);
+    g.report_uninitialized_variables()?;
+    a.is_initialized()?;
+    g.assert_variables_initialized()?;
+    g.variables_initializer(&[a])?;
+    check("uninitialized", &g);
+    Ok(())
+}
+
+#[test]
+fn layers_have_tensorflows_nodes() -> Result<()> {
+    let g = Graph::new();
+    let x = g.placeholder_named("x", DType::Float, [-1, 3]);
+    x.dropout(0.3, None)?;
+    x.dropout(0.3, Some(5))?;
+    x.l2_normalize(1)?;
+    x.moments(&[0])?;
+    let weights = g.constant_named("W", [[1.0f32], [2.0], [3.0]]);
+    x.xw_plus_b(&weights, &g.constant_named("B", [1.0f32]))?;
+    check("layers", &g);
+    Ok(())
+}

@@ -254,7 +254,7 @@ impl Source {
         }
     }
 
-    fn into_arg(&self) -> Arg {
+    fn arg(&self) -> Arg {
         match self {
             Source::Variable(variable) => variable.into_arg(),
             Source::Computed(output) => output.into_arg(),
@@ -278,7 +278,7 @@ fn follow(average: &Variable, value: &Source, decay: &Output) -> Result<Operatio
     let graph = average.graph();
     let scope = format!("{}/", graph.current_name_scope());
     let rest = (1.0 - decay).check()?.cast(average.dtype()?)?;
-    let distance = (average.value() - value.into_arg()).check()?;
+    let distance = (average.value() - value.arg()).check()?;
     let change = (distance * rest).check()?;
     if average.is_resource() {
         let update = graph.op("AssignSubVariableOp").input(average).input(change).build()?;
@@ -296,7 +296,7 @@ fn debiased(average: &Variable, value: &Source, decay: &Output) -> Result<Operat
     let dtype = average.dtype()?;
     let rest = (1.0 - decay).check()?.cast(dtype)?;
     let (biased, local_step) = debiasing_variables(average)?;
-    let distance = (biased.value() - value.into_arg()).check()?;
+    let distance = (biased.value() - value.arg()).check()?;
     let biased = graph.op("AssignSub").input(&biased).input(distance * &rest).output()?;
     let local_step = graph.op("AssignAdd").input(&local_step).input(1.0).output()?;
     let lacking = (1.0 - (1.0 - &rest).check()?.pow(local_step)?).check()?;

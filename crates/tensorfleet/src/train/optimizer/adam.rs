@@ -81,7 +81,7 @@ impl Adam {
     ) -> Result<Decayed> {
         let graph = slot.graph();
         let decayed = (slot.value() * decay).check()?;
-        let (assign, _) = assign(slot, &decayed, self.state.use_locking())?;
+        let assign = assign(slot, &decayed, self.state.use_locking())?;
         graph.control_dependencies([assign], || {
             if slot.is_resource() {
                 let add = graph.op("ResourceScatterAdd").input(slot).input(indices).input(rows).build()?;
@@ -207,7 +207,7 @@ impl UpdateRule for Adam {
                 let betas = [&prepared.beta1, &prepared.beta2];
                 let next = powers.iter().zip(betas).map(|(power, beta)| {
                     let product = (power.value() * beta).check()?;
-                    Ok(assign(power, &product, self.state.use_locking())?.0)
+                    assign(power, &product, self.state.use_locking())
                 });
                 next.collect()
             })
@@ -236,15 +236,15 @@ fn rest(power: Arg) -> Result<Output> {
 }
 
 /// Sets a variable. For a resource variable TensorFlow also builds a read of the new value; so do we.
-fn assign(variable: &Variable, value: &Output, use_locking: bool) -> Result<(Operation, Option<Output>)> {
+fn assign(variable: &Variable, value: &Output, use_locking: bool) -> Result<Operation> {
     let graph = variable.graph();
     if !variable.is_resource() {
         let assign = graph.op("Assign").input(variable).input(value).attr("use_locking", use_locking);
-        return Ok((assign.build()?, None));
+        return assign.build();
     }
     let assign = graph.op("AssignVariableOp").input(variable).input(value).build()?;
-    let read = read_after(variable, &assign)?;
-    Ok((assign, Some(read)))
+    read_after(variable, &assign)?;
+    Ok(assign)
 }
 
 fn read_after(variable: &Variable, update: &Operation) -> Result<Output> {

@@ -29,6 +29,7 @@ pub use slots::Slots;
 use crate::gradients::{Gate, Gradient, IndexedSlices};
 use crate::graph::Graph;
 use crate::op_builder::OpBuilder;
+use crate::operand::Operand;
 use crate::operation::Operation;
 use crate::output::Output;
 use crate::variable::Variable;
@@ -76,7 +77,7 @@ pub struct MinimizeOptions {
 /// ```
 pub trait Optimizer: Send + Sync {
     /// The name of train ops and slot variables, e.g. `Adam`.
-    fn name(&self) -> &str;
+    fn get_name(&self) -> &str;
 
     /// Applies gradients; the operation is called `name`, or as the optimizer if there is none.
     fn apply_gradients_named(
@@ -255,7 +256,7 @@ pub trait UpdateRule: Send + Sync {
 }
 
 impl<R: UpdateRule> Optimizer for R {
-    fn name(&self) -> &str {
+    fn get_name(&self) -> &str {
         self.state().name()
     }
 
@@ -278,7 +279,7 @@ impl<R: UpdateRule> Optimizer for R {
         let graph = first.graph();
         let variables: Vec<Variable> = pairs.iter().map(|(_, variable)| (*variable).clone()).collect();
         graph.without_dependencies(|| self.create_slots(&variables))?;
-        graph.name_scope(name.unwrap_or(self.name()), || {
+        graph.name_scope(name.unwrap_or(self.get_name()), || {
             let scope = graph.current_name_scope();
             let prepared = self.prepare(graph)?;
             let mut updates = Vec::with_capacity(pairs.len());
@@ -332,7 +333,7 @@ fn count(graph: &Graph, global_step: &Variable, updated: Operation, name: &str) 
     graph.control_dependencies([updated], || {
         graph.colocate_with(global_step, || match global_step.is_resource() {
             true => {
-                let one = graph.literal("Const", 1.0, global_step.dtype()?)?;
+                let one = 1.into_arg().into_output(graph, "Const", Some(global_step.dtype()?))?;
                 graph.op("AssignAddVariableOp").input(global_step).input(one).name(name).build()
             }
             false => graph.op("AssignAdd").input(global_step).input(1).name(name).build(),
