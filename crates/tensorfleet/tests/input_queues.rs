@@ -215,7 +215,9 @@ fn mistakes_of_batches_are_told() -> Result<()> {
     let text = |result: Result<Vec<Output>>| result.unwrap_err().text().to_string();
     assert!(text(g.batch(&[], 2).build()).contains("at least one tensor"));
     assert!(text(g.batch(&[x.clone()], 2).build()).contains("fully defined"));
-    assert!(text(g.shuffle_batch(&[g.constant(1)], 2, 5, 5).build()).contains("bigger than min_after_dequeue"));
+    assert!(
+        text(g.shuffle_batch(&[g.constant(1)], 2, 5, 5).build()).contains("bigger than min_after_dequeue")
+    );
     assert!(text(g.batch_join(&[vec![x], vec![g.constant(1)]], 2).build()).contains("to be consistent"));
     assert!(g.limit_epochs(&g.constant(1), 0).is_err());
     Ok(())

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tensorfleet::train::{
-    ChiefSessionCreator, CheckpointSaverHook, CheckpointSaverListener, Coordinator, Every, FeedFnHook,
+    CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Coordinator, Every, FeedFnHook,
     GlobalStepWaiterHook, Initialization, LoggingTensorHook, MonitoredSession, MonitoredTrainingSession,
     NanTensorHook, RunArgs, RunContext, RunValues, Scaffold, SessionHook, SessionManager, StepCounterHook,
     StopAtStepHook, SummarySaverHook, WorkerSessionCreator, get_checkpoint_state, latest_checkpoint,
@@ -100,7 +100,15 @@ fn hooks_see_every_run_and_their_fetches_join_it() -> Result<()> {
     assert_eq!(number(&session, &step), 1, "what the hook and the program fetch was computed once");
     session.close()?;
     let expected = [
-        "a begin", "b begin", "a session", "b session", "a before", "b before", "a after [1]", "b after []", "a end",
+        "a begin",
+        "b begin",
+        "a session",
+        "b session",
+        "a before",
+        "b before",
+        "a after [1]",
+        "b after []",
+        "a end",
         "b end",
     ];
     assert_eq!(*log.lock().unwrap(), expected);
@@ -325,11 +333,12 @@ fn values_are_logged_at_their_time_and_in_their_words() -> Result<()> {
     let (g, _, train) = counting()?;
     let lines = Log::default();
     let said = lines.clone();
-    let logging = LoggingTensorHook::new(&[("step", &train)], Every::Steps(3))?.at_end().formatter(move |values| {
-        let text = format!("step is {}", values[0].to_scalar::<i64>().unwrap());
-        said.lock().unwrap().push(text.clone());
-        text
-    });
+    let logging =
+        LoggingTensorHook::new(&[("step", &train)], Every::Steps(3))?.at_end().formatter(move |values| {
+            let text = format!("step is {}", values[0].to_scalar::<i64>().unwrap());
+            said.lock().unwrap().push(text.clone());
+            text
+        });
     let mut session = MonitoredSession::new(ChiefSessionCreator::new(&g), vec![Box::new(logging)])?;
     for _ in 0..5 {
         session.run(&train)?;
@@ -373,8 +382,7 @@ fn a_worker_waits_for_the_chief_with_one_session() -> Result<()> {
         let target = target.clone();
         std::thread::spawn(move || -> Result<i64> {
             let (g, step, train) = counting()?;
-            let mut session =
-                MonitoredTrainingSession::new(&g).master(&target).is_chief(false).create()?;
+            let mut session = MonitoredTrainingSession::new(&g).master(&target).is_chief(false).create()?;
             session.run(&train)?;
             let seen = number(&session, &step);
             session.close()?;
@@ -410,7 +418,9 @@ fn a_worker_that_waits_in_vain_says_for_whom() -> Result<()> {
     creator.max_wait = Duration::from_millis(200);
     let error = MonitoredSession::new(creator, vec![]).err().unwrap();
     assert_eq!(error.code(), Code::DeadlineExceeded);
-    for word in ["not ready after waiting", "the chief must", "Variables not initialized (8): v0, v1", "and 3 more"] {
+    for word in
+        ["not ready after waiting", "the chief must", "Variables not initialized (8): v0, v1", "and 3 more"]
+    {
         assert!(error.text().contains(word), "'{word}' is not in: {error}");
     }
     Ok(())

@@ -68,7 +68,8 @@ fn an_op_without_a_gradient_is_named_but_only_if_the_path_goes_through_it() {
     let mut b = GraphBuilder::new();
     let x = b.constant("x", Tensor::vector(&[3.0f32, 3.0]).unwrap()).unwrap();
     let unique = b.add(NewNode::new("Unique").input(x)).unwrap();
-    let refused = gradients(&mut b, &[Endpoint::new(unique, 0)], &[x], &GradientOptions::default()).unwrap_err();
+    let refused =
+        gradients(&mut b, &[Endpoint::new(unique, 0)], &[x], &GradientOptions::default()).unwrap_err();
     assert!(refused.text().starts_with("No gradient defined for operation 'Unique'"), "{refused}");
     // Its second output is an integer, along which nothing flows.
     let index = Endpoint::new(unique, 1);
@@ -136,7 +137,10 @@ fn a_loop_keeps_on_a_stack_only_what_changes() {
 fn a_loop_that_cannot_be_differentiated_leaves_the_graph_usable() {
     let mut b = GraphBuilder::new();
     let x = b.constant("x", Tensor::vector(&[3.0f32, 3.0]).unwrap()).unwrap();
-    let options = LoopOptions { shape_invariants: vec![tensorfleet_core::PartialShape::of_rank(1)], ..Default::default() };
+    let options = LoopOptions {
+        shape_invariants: vec![tensorfleet_core::PartialShape::of_rank(1)],
+        ..Default::default()
+    };
     let mut the_loop = b.begin_loop(&[x], &options).unwrap();
     let depth = b.depth();
     b.enter_flow(the_loop.flow());

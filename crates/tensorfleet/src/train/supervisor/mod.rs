@@ -9,6 +9,11 @@ use std::time::{Duration, Instant};
 
 use tensorfleet_core::{Result, Status, Tensor};
 
+use crate::graph::Graph;
+use crate::output::Output;
+use crate::session::Session;
+use crate::session_options::SessionOptions;
+use crate::summary::{FileWriter, SessionStatus};
 use crate::train::coordinator::Coordinator;
 use crate::train::graph_file::write_graph;
 use crate::train::hooks::step_number;
@@ -16,11 +21,6 @@ use crate::train::notice;
 use crate::train::queue_runner::QueueRunner;
 use crate::train::saver::Saver;
 use crate::train::session_manager::{Initialization, SessionManager};
-use crate::graph::Graph;
-use crate::output::Output;
-use crate::session::Session;
-use crate::session_options::SessionOptions;
-use crate::summary::{FileWriter, SessionStatus};
 use crate::variable::Variable;
 
 /// How long threads may take to end by themselves before their session is closed under them.
