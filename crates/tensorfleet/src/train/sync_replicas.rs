@@ -245,7 +245,7 @@ struct Accumulated {
 const TOKEN_QUEUE: &str = "sync_token_q";
 
 impl Optimizer for SyncReplicasOptimizer {
-    fn name(&self) -> &str {
+    fn get_name(&self) -> &str {
         &self.name
     }
 
