@@ -17,6 +17,8 @@ use crate::train::QueueRunner;
 /// How many elements a queue holds if nothing is said, as in TensorFlow.
 const CAPACITY: i64 = 32;
 
+const NO_STRINGS: &str = "string_input_producer requires a non-null input tensor";
+
 /// A producer of single elements about to be built; see [`Graph::input_producer`].
 #[must_use = "nothing is added to the graph before an input is named"]
 pub struct InputProducer {
@@ -227,13 +229,14 @@ impl InputProducer {
         graph.name_scope("input_producer", || {
             let scope = graph.build(|builder| builder.name_scope().to_string());
             let strings = strings.into_arg().into_output(&graph, "Const", Some(DType::String))?;
-            if let Some(given) = strings.constant_value() {
-                ensure!(
-                    given.shape().num_elements() > 0,
-                    InvalidArgument,
-                    "string_input_producer requires a non-null input tensor"
-                );
-            }
+            let is_empty = strings.shape()?.to_shape().is_some_and(|shape| shape.num_elements() == 0);
+            ensure!(!is_empty, InvalidArgument, "{NO_STRINGS}");
+            // An empty list would keep the thread that enqueues it busy for ever.
+            let is_some = strings.size()?.greater(0)?;
+            let some = graph.name_scope("Assert", || {
+                graph.op("Assert").input(is_some).inputs([NO_STRINGS]).attr("summarize", 3i64).build()
+            })?;
+            let strings = graph.op("Identity").input(strings).control_input(&some).output()?;
             self.produce(strings, Some(&scope))
         })
     }

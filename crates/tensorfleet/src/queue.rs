@@ -4,7 +4,7 @@ use tensorfleet_core::{DType, PartialShape, Result, ensure};
 
 use crate::graph::Graph;
 use crate::literal::ShapeLike;
-use crate::operand::{Operand, OperandList};
+use crate::operand::{Arg, Operand, OperandList};
 use crate::operation::Operation;
 use crate::output::Output;
 
@@ -26,6 +26,8 @@ pub struct Queue {
     handle: Output,
     name: String,
     types: Vec<DType>,
+    /// The shapes of an element's components; empty if they are not known.
+    shapes: Vec<PartialShape>,
 }
 
 /// A queue about to be built; see [`Graph::new_queue`].
@@ -145,19 +147,23 @@ impl QueueBuilder {
     pub fn priority(self) -> Result<Queue> {
         let mut queue = self.build("PriorityQueueV2", "priority_queue", &[])?;
         queue.types.insert(0, DType::Int64);
+        if !queue.shapes.is_empty() {
+            queue.shapes.insert(0, PartialShape::scalar());
+        }
         Ok(queue)
     }
 
     fn build(self, op: &str, name: &str, attrs: &[(&str, i64)]) -> Result<Queue> {
         let node = self.graph.op(op).name(self.name.as_deref().unwrap_or(name));
         let node = node.attr("component_types", self.types.clone()).attr("capacity", self.capacity);
-        let node = node.attr("shapes", self.shapes?).attr("shared_name", self.shared_name);
+        let shapes = self.shapes?;
+        let node = node.attr("shapes", shapes.clone()).attr("shared_name", self.shared_name);
         let node = attrs.iter().fold(node, |node, &(name, value)| node.attr(name, value));
         // TensorFlow asks for a CPU for this kind alone.
         let node = if op == "FIFOQueueV2" { node.device("/device:CPU:*") } else { node };
         let handle = node.output()?;
         let name = handle.operation().name();
-        Ok(Queue { handle, name, types: self.types })
+        Ok(Queue { handle, name, types: self.types, shapes })
     }
 }
 
@@ -192,7 +198,7 @@ impl Queue {
     /// Takes one element; waits while the queue is empty.
     pub fn dequeue(&self) -> Result<Vec<Output>> {
         let node = self.op("QueueDequeueV2", "Dequeue").attr("component_types", self.types.clone());
-        node.build()?.outputs()
+        self.shaped(node.build()?.outputs()?, None)
     }
 
     /// Takes `count` elements as one batch; waits until there are so many.
@@ -213,9 +219,27 @@ impl Queue {
         name: Option<&str>,
         count: impl Operand,
     ) -> Result<Vec<Output>> {
+        let count = count.into_arg();
+        let size = match &count {
+            Arg::Literal(Ok(tensor)) | Arg::Tensor(tensor) if op == "QueueDequeueManyV2" => {
+                tensor.to_scalar::<i32>().ok().and_then(|size| usize::try_from(size).ok())
+            }
+            _ => None,
+        };
         let node = self.op(op, suffix).input(count);
         let node = name.into_iter().fold(node, |node, name| node.name(name));
-        node.attr("component_types", self.types.clone()).build()?.outputs()
+        let outputs = node.attr("component_types", self.types.clone()).build()?.outputs()?;
+        self.shaped(outputs, Some(size))
+    }
+
+    /// Tells dequeued outputs the shapes of elements, after the size of a batch if they are batches.
+    fn shaped(&self, outputs: Vec<Output>, batch: Option<Option<usize>>) -> Result<Vec<Output>> {
+        for (output, shape) in outputs.iter().zip(&self.shapes) {
+            let Some(dims) = shape.dims() else { continue };
+            let dims: Vec<Option<usize>> = batch.into_iter().chain(dims.iter().copied()).collect();
+            output.set_shape(dims)?;
+        }
+        Ok(outputs)
     }
 
     /// How many elements there are.

@@ -20,6 +20,7 @@ use tensorfleet_core::{Code, Result, Status, Tensor};
 use super::checkpoint_state::{checkpoint_exists, get_checkpoint_state};
 use super::notice;
 use super::saver::Saver;
+use crate::checkpoint::CheckpointReader;
 use crate::graph::Graph;
 use crate::operation::Operation;
 use crate::output::Output;
@@ -284,7 +285,7 @@ impl SessionManager {
                     saver.recover_last_checkpoints(&kept);
                     return Ok(Some(path.clone()));
                 }
-                Err(error) if is_damage(&error) => {
+                Err(error) if is_damage(&error, path) => {
                     notice::warn(format!("checkpoint {path} cannot be read, trying the one before: {error}"));
                     first_error.get_or_insert(error);
                 }
@@ -371,9 +372,10 @@ pub(crate) fn is_preemption(error: &Status) -> bool {
     matches!(error.code(), Code::Aborted | Code::Unavailable)
 }
 
-/// Whether an error means that the files of a checkpoint are not whole.
-fn is_damage(error: &Status) -> bool {
-    error.code() == Code::DataLoss
+/// Whether a restore failed because the files of the checkpoint are not whole.
+fn is_damage(error: &Status, path: &str) -> bool {
+    let has_holes = || CheckpointReader::open(path).and_then(|reader| reader.check_files()).is_err();
+    error.code() == Code::DataLoss || (!is_preemption(error) && has_holes())
 }
 
 fn restore_from(saver: &Saver, session: &Session, path: &str) -> Result<()> {
