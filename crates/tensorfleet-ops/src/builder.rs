@@ -294,10 +294,26 @@ impl GraphBuilder {
         groups
     }
 
-    /// The declared shape of the variable that `node` reads through its handle, which may have come into a branch or
-    /// loop. The handle itself is a scalar, so the shape rule cannot know.
+    /// What `node` reads of a resource variable through its handle, which may have come into a branch or loop: the whole,
+    /// or rows. The handle itself is a scalar, so the shape rule cannot know.
+    fn shape_read(&self, node: &Node) -> Option<PartialShape> {
+        match &*node.op {
+            "ReadVariableOp" => self.variable_shape(node),
+            "ResourceGather"
+                if node.attrs.get("batch_dims").is_none_or(|dims| i64::from_attr(dims) == Ok(0)) =>
+            {
+                let indices = self.shape(*node.inputs.get(1)?).ok()?;
+                let whole = self.variable_shape(node)?;
+                let (rows, rest) = (indices.dims()?, whole.dims()?.get(1..)?);
+                Some(PartialShape::new(rows.iter().chain(rest).copied()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The declared shape of the variable whose handle is the first input of `node`.
     fn variable_shape(&self, node: &Node) -> Option<PartialShape> {
-        let mut producer = node.inputs.first().filter(|_| &*node.op == "ReadVariableOp")?.node;
+        let mut producer = node.inputs.first()?.node;
         // Each of these ops has its source before it in the graph, so the walk ends.
         while matches!(&*self.node(producer).op, "Enter" | "Switch" | "Identity") {
             producer = self.node(producer).inputs.first()?.node;
@@ -313,7 +329,7 @@ impl GraphBuilder {
             node.inputs.iter().map(|&input| Ok(self.facts(input)?.as_input())).collect::<Result<_>>()?;
         let mut facts = facts::infer(&spec, &inputs)
             .map_err(|status| status.at_node(&node.name, &node.op, &node.device))?;
-        if let (Some(shape), [fact]) = (self.variable_shape(&node), &mut facts[..]) {
+        if let (Some(shape), [fact]) = (self.shape_read(&node), &mut facts[..]) {
             fact.shape = shape;
         }
         let id = self.graph.add(node)?;

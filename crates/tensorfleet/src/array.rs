@@ -245,7 +245,14 @@ tuple_indices!(A, B, C, D, E);
 impl Graph {
     /// Values joined along `axis`.
     pub fn concat(&self, values: impl OperandList, axis: impl Operand) -> Result<Output> {
-        self.op("ConcatV2").inputs(values).input(axis).name("concat").output()
+        let mut values = values.into_args();
+        // The op takes at least two; one is what it is, as in TensorFlow.
+        if values.len() == 1
+            && let Some(only) = values.pop()
+        {
+            return only.into_output(self, "values_0", None)?.identity();
+        }
+        self.op("ConcatV2").name("concat").inputs(values).input(axis).output()
     }
 
     /// Values of one shape stacked along a new first dimension.

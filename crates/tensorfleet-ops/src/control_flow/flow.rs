@@ -5,7 +5,7 @@
 
 use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
 
-use crate::gradients::branches::{loop_without_context, merge_gradient, switch_gradient};
+use crate::gradients::branches::{merge_gradient, next_iteration_gradient, switch_gradient};
 use crate::graph_ops::passed_back;
 use crate::kernel::{KernelBox, Value};
 use crate::node_spec::NodeSpec;
@@ -46,9 +46,9 @@ pub(crate) static OPS: &[Op] = &[
     enter("RefEnter", "data: Ref(T) -> output: Ref(T)").gradient(passed_back).allow_uninitialized(),
     pass("Exit", "data: T -> output: T", Flow::Exit).gradient(passed_back),
     pass("RefExit", "data: Ref(T) -> output: Ref(T)", Flow::Exit).gradient(passed_back).allow_uninitialized(),
-    pass("NextIteration", "data: T -> output: T", Flow::NextIteration).gradient(loop_without_context),
+    pass("NextIteration", "data: T -> output: T", Flow::NextIteration).gradient(next_iteration_gradient),
     pass("RefNextIteration", "data: Ref(T) -> output: Ref(T)", Flow::NextIteration)
-        .gradient(loop_without_context)
+        .gradient(next_iteration_gradient)
         .allow_uninitialized(),
     pass("RefIdentity", "input: Ref(T) -> output: Ref(T)", Flow::Plain)
         .gradient(passed_back)

@@ -5,7 +5,7 @@
 //! zeros for the case that the branch did not run. Which branch ran is told by the predicate, or, in graphs that were
 //! imported and have lost their contexts, by the `Merge` itself.
 
-use tensorfleet_core::{DType, Endpoint, Result, Status, Tensor};
+use tensorfleet_core::{DType, Endpoint, Node, Result, Status, Tensor};
 
 use super::aggregate::{Grad, densify};
 use super::differential::Differential;
@@ -14,13 +14,16 @@ use super::shapes::Grads;
 use crate::builder::{Input, NewNode};
 
 /// The error for loops of which only the nodes are known.
-pub(crate) fn loop_without_context(d: &mut Differential<'_>) -> Result<Grads> {
-    let node = d.node();
-    Err(Status::unimplemented(format!(
+pub(crate) fn next_iteration_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    Err(loop_without_context(d.node()))
+}
+
+pub(super) fn loop_without_context(node: &Node) -> Status {
+    Status::unimplemented(format!(
         "The gradient of '{}' ({}) does not exist: it is part of a while loop that was imported as nodes, or that is not \
          finished; only a loop that was built in this graph can be differentiated, as a whole and from outside",
         node.name, node.op
-    )))
+    ))
 }
 
 /// `Merge` and `RefMerge`.
@@ -28,7 +31,7 @@ pub(crate) fn merge_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let inputs = d.inputs();
     let is_back_edge = |input: &Endpoint| d.producer(*input).is_next_iteration();
     if inputs.iter().any(is_back_edge) {
-        return loop_without_context(d);
+        return Err(loop_without_context(d.node()));
     }
     let Some(grad) = d.arriving(0) else { return Ok(vec![None; inputs.len()]) };
     let branches: Vec<Option<(Endpoint, bool)>> =
@@ -68,7 +71,7 @@ fn switched(d: &mut Differential<'_>, grad: Grad, predicate: Endpoint, when: boo
 pub(crate) fn switch_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     let predicate = d.input(1)?;
     if &*d.producer(predicate).op == "LoopCond" {
-        return loop_without_context(d);
+        return Err(loop_without_context(d.node()));
     }
     let merged = match (d.arriving(0), d.arriving(1)) {
         (None, None) => return Ok(vec![None; 2]),

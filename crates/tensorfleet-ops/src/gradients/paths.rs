@@ -3,6 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::{DType, Endpoint, NodeId, Result, Status};
 
+use super::branches::loop_without_context;
 use crate::builder::{FlowId, GraphBuilder};
 
 /// Where gradients are taken: in the body of a loop, or outside all.
@@ -56,6 +57,10 @@ impl Paths {
         sorted.sort_by_key(|node| node.index());
         let mut known: FxHashSet<FlowId> = FxHashSet::default();
         for node in sorted {
+            // A loop without a context is a cycle in which every node waits for the next.
+            if builder.node(node).is_next_iteration() && builder.enclosing_loop(node).is_none() {
+                return Err(loop_without_context(builder.node(node)));
+            }
             let level = paths.level(builder, node);
             paths.levels.entry(level).or_default().push(node);
             let mut inner = level.filter(|_| level != base);
