@@ -10,7 +10,7 @@ in the same ways, so a new kind of model (say, one with the slots of another opt
     optional: "trainable": names of the trainable variables;  "train": an operation to run after restoring
 
 `DIR/graphs/CASE.pb` is a graph of ours with a saver, which `build_CASE` below builds with TensorFlow. What TensorFlow
-writes goes to `DIR/theirs/CASE`, with an `expected.json` of the same form.
+writes goes to `DIR/theirs/CASE`, with an `expected.json` of the same form, in which "bytes" has numbers exactly, in hex.
 """
 
 import argparse
@@ -151,6 +151,16 @@ build_resource_sharded = with_saver(True, sharded=True)
 UNCOMPARED = ["_has_manual_control_dependencies", "_output_shapes"]
 
 
+def comparable(node):
+    """A node without hints, and with constants in one of their several forms."""
+    for hint in UNCOMPARED:
+        node.attr.pop(hint, None)
+    if "value" in node.attr:
+        value = tf.make_ndarray(node.attr["value"].tensor)
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, node.attr["dtype"].type))
+    return json_format.MessageToDict(node)
+
+
 @check
 def our_savers_have_the_nodes_of_tensorflow(directory):
     for case, ours in directory.graphs():
@@ -164,9 +174,7 @@ def our_savers_have_the_nodes_of_tensorflow(directory):
         for node in theirs.node:
             if not node.name.startswith("save/"):
                 continue
-            for hint in UNCOMPARED:
-                node.attr.pop(hint, None)
-            one, other = (json_format.MessageToDict(node) for node in (ours[node.name], node))
+            one, other = (comparable(node) for node in (ours[node.name], node))
             expect(one == other, "%s: our node is\n%s\nTensorFlow's\n%s", case, one, other)
 
 
@@ -179,6 +187,8 @@ def write(saver, session, variables, path):
         dtype = variable.dtype.base_dtype.name
         values = [item.decode() for item in value.ravel()] if dtype == "string" else value.ravel().tolist()
         tensors[name] = {"dtype": dtype, "shape": list(value.shape), "values": values}
+        if dtype != "string":
+            tensors[name]["bytes"] = value.tobytes().hex()
     trainable = [variable.op.name for variable in tf.trainable_variables()]
     with open(os.path.join(path, "expected.json"), "w") as file:
         json.dump({"prefix": prefix, "tensors": tensors, "trainable": trainable}, file)
@@ -233,7 +243,7 @@ def tensorflow_writes_a_partitioned_variable_for_us(directory):
         saver = tf.train.Saver()
         session.run(tf.global_variables_initializer())
         prefix = saver.save(session, os.path.join(path, "model"), global_step=3)
-    tensor = {"dtype": "float32", "shape": [7, 3], "values": whole.ravel().tolist()}
+    tensor = {"dtype": "float32", "shape": [7, 3], "values": whole.ravel().tolist(), "bytes": whole.tobytes().hex()}
     with open(os.path.join(path, "expected.json"), "w") as file:
         json.dump({"prefix": prefix, "tensors": {"p": tensor}}, file)
 

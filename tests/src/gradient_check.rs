@@ -5,6 +5,9 @@
 
 use tensorfleet::{DType, Gradient, Graph, Output, Result, Session, Tensor};
 
+/// Builds a function of some values of a graph.
+pub type BuildFn = Box<dyn Fn(&Graph, &[Output]) -> Result<Vec<Output>>>;
+
 /// A function to differentiate.
 pub struct GradientCase {
     /// The op under test.
@@ -16,7 +19,7 @@ pub struct GradientCase {
     /// How far gradient and difference may be apart, relative to the larger of 1 and the value.
     pub tolerance: f64,
     /// Builds the function.
-    pub build: Box<dyn Fn(&Graph, &[Output]) -> Result<Vec<Output>>>,
+    pub build: BuildFn,
 }
 
 impl GradientCase {

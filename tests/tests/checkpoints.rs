@@ -8,5 +8,7 @@ mod damage;
 mod full_disk;
 #[path = "checkpoints/interchange.rs"]
 mod interchange;
+#[path = "checkpoints/optimizers.rs"]
+mod optimizers;
 #[path = "checkpoints/over_clusters.rs"]
 mod over_clusters;

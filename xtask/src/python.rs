@@ -23,7 +23,7 @@ struct Environment {
 const TF2: Environment = Environment {
     name: "tf2",
     variable: "TENSORFLEET_TF2_PYTHON",
-    packages: &["tensorflow-cpu==2.21.*"],
+    packages: &["tensorflow-cpu==2.21.*", "tensorboard==2.21.*"],
     versions: &[(3, 11), (3, 12), (3, 13), (3, 10)],
 };
 

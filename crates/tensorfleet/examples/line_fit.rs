@@ -1,7 +1,6 @@
-//! Fits a line to points by gradient descent: variables, feeds and updates in one small graph.
-//!
-//! The gradient is written out by hand; everything else is how a TensorFlow program looks in Rust.
+//! Fits a line to points by gradient descent: how a TensorFlow program looks in Rust.
 
+use tensorfleet::train::{GradientDescent, Optimizer};
 use tensorfleet::{DType, Graph, Result, Session};
 
 fn main() -> Result<()> {
@@ -11,11 +10,8 @@ fn main() -> Result<()> {
     let w = g.variable("w", 0.0f32);
     let b = g.variable("b", 0.0f32);
 
-    let error = &w * &x + &b - &y;
-    let loss = error.square()?.reduce_mean(..)?;
-    let w_gradient = (&error * &x).reduce_mean(..)? * 2.0;
-    let b_gradient = error.reduce_mean(..)? * 2.0;
-    let train = g.group([w.assign_sub(w_gradient * 0.2)?, b.assign_sub(b_gradient * 0.2)?])?;
+    let loss = (&w * &x + &b - &y).square()?.reduce_mean(..)?;
+    let train = GradientDescent::new(0.2).minimize(&loss)?;
 
     // Points on y = 2x + 0.2.
     let xs: Vec<f32> = (0..100).map(|i| i as f32 / 100.0).collect();

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use prost::Message;
 use tensorfleet_core::{Result, Status, ensure};
 use tensorfleet_files::{AtomicFile, io_status};
+use tensorfleet_ops::catalogue;
 use tensorfleet_proto::tensorflow::collection_def::{BytesList, Kind};
 use tensorfleet_proto::tensorflow::meta_graph_def::MetaInfoDef;
-use tensorfleet_proto::tensorflow::{CollectionDef, MetaGraphDef, SaverDef, VariableDef};
+use tensorfleet_proto::tensorflow::{CollectionDef, GraphDef, MetaGraphDef, SaverDef, VariableDef};
 
 use crate::graph::Graph;
 use crate::train::Saver;
@@ -112,9 +113,10 @@ pub(crate) fn write(graph: &Graph, saver: Option<&SaverDef>, path: &str) -> Resu
         meta_info_def: Some(MetaInfoDef {
             tensorflow_version: TENSORFLOW_VERSION.to_string(),
             tensorflow_git_version: format!("tensorfleet {}", env!("CARGO_PKG_VERSION")),
+            stripped_default_attrs: true,
             ..Default::default()
         }),
-        graph_def: Some(graph.to_graph_def()),
+        graph_def: Some(without_defaults(graph.to_graph_def())),
         saver_def: saver.cloned(),
         collection_def: collections(graph)?,
         ..Default::default()
@@ -122,6 +124,20 @@ pub(crate) fn write(graph: &Graph, saver: Option<&SaverDef>, path: &str) -> Resu
     let mut file = AtomicFile::create(path)?;
     file.write(&def.encode_to_vec())?;
     file.commit_durably()
+}
+
+/// The graph without attributes that have their default. Readers put them back, and one that is older than an attribute
+/// need not know it.
+fn without_defaults(mut def: GraphDef) -> GraphDef {
+    for node in &mut def.node {
+        let Some(Ok(signature)) = catalogue::find(&node.op).map(|entry| entry.signature()) else { continue };
+        for attr in &signature.attrs {
+            if attr.default.is_some() && node.attr.get(&attr.name) == attr.default.as_ref() {
+                node.attr.remove(&attr.name);
+            }
+        }
+    }
+    def
 }
 
 fn collections(graph: &Graph) -> Result<BTreeMap<String, CollectionDef>> {

@@ -20,7 +20,9 @@ use crate::output::Output;
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
 #[derive(Clone)]
-pub struct Regularizer(Arc<dyn Fn(&Output) -> Result<Output> + Send + Sync>);
+pub struct Regularizer(Arc<Penalty>);
+
+type Penalty = dyn Fn(&Output) -> Result<Output> + Send + Sync;
 
 impl Regularizer {
     /// `scale` times the sum of absolute values.

@@ -446,6 +446,30 @@ impl Variable {
         }
     }
 
+    /// The rows with these indices, looked up where the variable is: only they travel. Their gradient is made of rows
+    /// as well ([`Gradient::Slices`](crate::Gradient::Slices)).
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let table = g.variable("table", [[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    /// let rows = table.gather([2, 0])?;
+    /// let session = Session::new(&g);
+    /// session.run(table.initializer())?;
+    /// assert_eq!(session.run(&rows)?.as_slice::<f32>()?, [5.0, 6.0, 1.0, 2.0]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn gather(&self, indices: impl Operand) -> Result<Output> {
+        let graph = &self.graph;
+        graph.colocate_with(self, || match self.is_resource() {
+            false => graph.op("GatherV2").input(self).input(indices).input(0).output(),
+            true => {
+                let rows = graph.op("ResourceGather").input(self).input(indices).attr("dtype", self.dtype()?);
+                rows.output()?.identity()
+            }
+        })
+    }
+
     /// Whether it has a value, as a bool scalar.
     pub fn is_initialized(&self) -> Result<Output> {
         let op = if self.is_resource() { "VarIsInitializedOp" } else { "IsVariableInitialized" };

@@ -298,7 +298,7 @@ fn layers_have_tensorflows_nodes() -> Result<()> {
     x.l2_normalize(1)?;
     x.moments(&[0])?;
     let weights = g.constant_named("W", [[1.0f32], [2.0], [3.0]]);
-    x.xw_plus_b(&weights, &g.constant_named("B", [1.0f32]))?;
+    x.xw_plus_b(&weights, g.constant_named("B", [1.0f32]))?;
     check("layers", &g);
     Ok(())
 }

@@ -110,12 +110,12 @@ fn saves_until_full(directory: &str, sharded: bool) {
     assert_eq!(saver.last_checkpoints(), [second, third.clone()]);
     assert!(!files(Path::new(directory)).iter().any(|name| name.starts_with("model-1")));
     saver.restore(&session, &third).unwrap();
-    // A disk with room for the values only: the meta graph does not fit, and the save is undone as a whole.
-    let fill = vec![0u8; DISK_BYTES];
-    saver.save(&session, &path, Some(4)).unwrap_err();
-    let rest = std::fs::write(format!("{directory}/rubbish"), &fill).unwrap_err();
+    // Not a byte is free: even the smallest file of a save is too large.
+    let rest = std::fs::write(format!("{directory}/rubbish"), vec![0u8; DISK_BYTES]).unwrap_err();
     assert_eq!(rest.kind(), std::io::ErrorKind::StorageFull);
-    saver.save(&session, &path, Some(4)).unwrap_err();
-    std::fs::remove_file(format!("{directory}/rubbish")).unwrap();
+    let before = files(Path::new(directory));
+    let status = saver.save(&session, &path, Some(4)).unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert_eq!(files(Path::new(directory)), before);
     assert_eq!(latest_checkpoint(directory).unwrap(), Some(third));
 }

@@ -41,8 +41,11 @@ const UNARY: &[(&str, f64, f64)] = &[
 const UNARY_GRADIENTS: &[&str] =
     &["SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad", "SigmoidGrad", "TanhGrad"];
 
+/// Where an operand is taken from.
+type Interval = (f64, f64);
+
 /// Ops that broadcast two operands, and where they are smooth.
-const BINARY: &[(&str, (f64, f64), (f64, f64))] = &[
+const BINARY: &[(&str, Interval, Interval)] = &[
     ("Add", (-2.0, 2.0), (-2.0, 2.0)),
     ("AddV2", (-2.0, 2.0), (-2.0, 2.0)),
     ("Sub", (-2.0, 2.0), (-2.0, 2.0)),

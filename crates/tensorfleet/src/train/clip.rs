@@ -160,7 +160,8 @@ impl Graph {
             let smaller = inverse.minimum(one / clip_norm)?;
             let scale = (clip_norm * smaller).check()?;
             // The difference is zero, or NaN where the norm is not finite, so that such gradients do not pass for small.
-            let scale = (scale + (&norm - &norm)).check()?;
+            let zero_or_nan = norm.op("Sub").input(&norm).name("sub").output()?;
+            let scale = (scale + zero_or_nan).check()?;
             let scope = self.current_name_scope();
             let local = scope.rsplit('/').next().unwrap_or(&scope).to_string();
             let mut clipped = Vec::with_capacity(gradients.len());

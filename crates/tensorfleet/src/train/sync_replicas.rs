@@ -136,7 +136,7 @@ impl SyncReplicasOptimizer {
             self.total_num_replicas
         );
         let graph = &built.graph;
-        graph.device(&built.global_step.device(), || {
+        graph.device(built.global_step.device(), || {
             if num_tokens == 0 {
                 return graph.op("NoOp").name("no_init_tokens").build();
             }
@@ -194,7 +194,7 @@ impl SyncReplicasOptimizer {
                 accumulated.means.push((None, variable.clone()));
                 continue;
             };
-            graph.device(&variable.device(), || -> Result<()> {
+            graph.device(variable.device(), || -> Result<()> {
                 let shared_name = format!("{}:0/grad_accum{suffix}", variable.name());
                 let (dtype, shape) = (variable.dtype()?, variable.shape()?);
                 let accumulator = match gradient {
@@ -309,7 +309,7 @@ impl Optimizer for SyncReplicasOptimizer {
 
             let tokens_per_round = count(self.replicas_to_aggregate.max(self.total_num_replicas))?;
             let mut round = graph.control_dependencies([&update], || {
-                let tokens = graph.fill([tokens_per_round], &global_step.value())?;
+                let tokens = graph.fill([tokens_per_round], global_step.value())?;
                 token_queue.enqueue_many([&tokens])
             })?;
             if let Some((averages, variables)) = &self.averages {

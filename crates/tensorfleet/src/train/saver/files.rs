@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tensorfleet_core::Result;
+use tensorfleet_core::{Result, Status};
 use tensorfleet_files::io_status;
 use tracing::warn;
 
@@ -11,7 +11,12 @@ pub(super) fn create_directory(dir: &str) -> Result<()> {
     if dir.is_empty() {
         return Ok(());
     }
-    std::fs::create_dir_all(dir).map_err(|error| io_status(Path::new(dir), &error))
+    match std::fs::create_dir_all(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Status::failed_precondition(
+            format!("{dir} is not a directory, so no checkpoint can be saved there"),
+        )),
+        made => made.map_err(|error| io_status(Path::new(dir), &error)),
+    }
 }
 
 /// Removes a checkpoint: the index first, so that nobody takes the rest for one. A file that is gone already is no
