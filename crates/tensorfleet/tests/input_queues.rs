@@ -214,7 +214,7 @@ fn mistakes_of_batches_are_told() -> Result<()> {
     let x = g.placeholder(DType::Float, [-1]);
     let text = |result: Result<Vec<Output>>| result.unwrap_err().text().to_string();
     assert!(text(g.batch(&[], 2).build()).contains("at least one tensor"));
-    assert!(text(g.batch(&[x.clone()], 2).build()).contains("fully defined"));
+    assert!(text(g.batch(std::slice::from_ref(&x), 2).build()).contains("fully defined"));
     assert!(
         text(g.shuffle_batch(&[g.constant(1)], 2, 5, 5).build()).contains("bigger than min_after_dequeue")
     );
