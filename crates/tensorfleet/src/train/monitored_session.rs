@@ -203,9 +203,9 @@ impl MonitoredSession {
     /// Calls the hooks' `end`, stops the threads and closes the session; the first error of any of these.
     pub fn close(mut self) -> Result<()> {
         let session = self.session()?.clone();
-        // All hooks get the chance to finish their work, also after one that fails.
         let mut ended = Ok(());
         for hook in &mut self.hooks {
+            // All hooks get the chance to finish their work, also after one that could not.
             ended = ended.and(hook.end(&session));
         }
         ended.and(self.close_current())
