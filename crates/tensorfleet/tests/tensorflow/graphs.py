@@ -23,7 +23,7 @@ def listing():
         for name in ("use_locking", "use_nesterov"):
             if name in node.attr and node.attr[name].b:
                 fields.append(name)
-        yield " | ".join(fields)
+        yield " | ".join(fields).rstrip()
 
 
 def section(title, program):
