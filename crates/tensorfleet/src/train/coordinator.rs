@@ -13,6 +13,10 @@ use super::notice;
 /// How long [`Coordinator::join`] gives threads to end after a stop was requested, as in TensorFlow.
 pub const STOP_GRACE_PERIOD: Duration = Duration::from_secs(120);
 
+/// How long threads may take to end by themselves before their session is closed under them. Threads that wait for a
+/// queue are woken at once; one that applies gradients of synchronous replicas may wait for a gradient that never comes.
+pub(super) const END_BEFORE_CLOSE: Duration = Duration::from_secs(1);
+
 /// How often threads that were not started here, and so cannot announce their end, are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

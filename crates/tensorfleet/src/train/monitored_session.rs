@@ -6,7 +6,7 @@ use std::time::Duration;
 use tensorfleet_core::{Result, Status, Tensor};
 use tensorfleet_ops::builder::adapt_literal;
 
-use super::coordinator::{Coordinator, STOP_GRACE_PERIOD};
+use super::coordinator::{Coordinator, END_BEFORE_CLOSE, STOP_GRACE_PERIOD};
 use super::notice;
 use super::session_creator::SessionCreator;
 use super::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
@@ -17,8 +17,6 @@ use crate::literal::{Adapts, IntoTensor};
 use crate::output::Output;
 use crate::session::{Session, Step};
 
-/// How long threads may take to end by themselves before their session is closed under them.
-const END_BEFORE_CLOSE: Duration = Duration::from_secs(5);
 /// The longest pause between two attempts to replace a session.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::session_options::SessionOptions;
 use crate::summary::{FileWriter, SessionStatus};
-use crate::train::coordinator::Coordinator;
+use crate::train::coordinator::{Coordinator, END_BEFORE_CLOSE};
 use crate::train::graph_file::write_graph;
 use crate::train::hooks::step_number;
 use crate::train::notice;
@@ -22,9 +22,6 @@ use crate::train::queue_runner::QueueRunner;
 use crate::train::saver::Saver;
 use crate::train::session_manager::{Initialization, SessionManager};
 use crate::variable::Variable;
-
-/// How long threads may take to end by themselves before their session is closed under them.
-const END_BEFORE_CLOSE: Duration = Duration::from_secs(5);
 
 /// Supervises training: the chief restores the newest checkpoint of `logdir` or initialises the model, and saves it and
 /// its summaries while training goes on; the others wait for the chief.
