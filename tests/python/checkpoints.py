@@ -147,13 +147,15 @@ build_reference_sharded = with_saver(False, sharded=True)
 build_resource_sharded = with_saver(True, sharded=True)
 
 
-# Hints to the runtime of 2.x, and an attribute that 1.15 does not know, which our graphs do without.
-UNCOMPARED = ["_has_manual_control_dependencies", "_output_shapes", "allow_missing_files"]
+# Hints to the runtime of 2.x, which our graphs do without.
+UNCOMPARED = ["_has_manual_control_dependencies", "_output_shapes"]
+# Attributes that 1.15 does not know; our graphs leave them out where they have their defaults.
+NEWER = {"AssignVariableOp": "validate_shape", "MergeV2Checkpoints": "allow_missing_files"}
 
 
 def comparable(node):
     """A node without hints, and with constants in one of their several forms."""
-    for hint in UNCOMPARED:
+    for hint in UNCOMPARED + [NEWER.get(node.op, "")]:
         node.attr.pop(hint, None)
     if "value" in node.attr:
         value = tf.make_ndarray(node.attr["value"].tensor)
