@@ -3,8 +3,10 @@
 use std::fmt;
 
 use tensorfleet_core::{DType, EdgeType, Endpoint, PartialShape, Result, Status, Tensor};
+use tensorfleet_ops::builder::adapt_literal;
 
 use crate::graph::Graph;
+use crate::literal::{Adapts, IntoTensor};
 use crate::op_builder::OpBuilder;
 use crate::operand::Operand;
 use crate::operation::Operation;
@@ -115,6 +117,16 @@ impl Output {
     pub fn set_shape(&self, shape: impl crate::ShapeLike) -> Result<()> {
         let (endpoint, shape) = (self.endpoint()?, shape.to_partial_shape()?);
         self.graph.build(|builder| builder.set_shape(endpoint, &shape))
+    }
+
+    /// A value to feed in place of this output: a literal takes its dtype.
+    pub(crate) fn adapted(&self, value: impl IntoTensor) -> Result<Tensor> {
+        let (tensor, adapts) = value.into_tensor();
+        let tensor = tensor?;
+        match adapts {
+            Adapts::Yes => Ok(adapt_literal(&tensor, self.dtype()?).unwrap_or(tensor)),
+            Adapts::No => Ok(tensor),
+        }
     }
 
     /// An op of this output's graph with this output as its first input.

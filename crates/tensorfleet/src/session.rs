@@ -383,14 +383,7 @@ impl Step<'_> {
     /// Feeds `value` in place of `output`. A literal takes the dtype of the output.
     pub fn feed(mut self, output: &Output, value: impl IntoTensor) -> Self {
         let feed = || -> Result<(Endpoint, Tensor)> {
-            let (tensor, adapts) = value.into_tensor();
-            let tensor = tensor?;
-            let endpoint = output.endpoint_in(&self.session.graph)?;
-            let adapted = match adapts {
-                Adapts::Yes => adapt_literal(&tensor, output.dtype()?),
-                Adapts::No => None,
-            };
-            Ok((endpoint, adapted.unwrap_or(tensor)))
+            Ok((output.endpoint_in(&self.session.graph)?, output.adapted(value)?))
         };
         match feed() {
             Ok(feed) => self.feeds.push(feed),

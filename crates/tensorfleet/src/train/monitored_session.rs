@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tensorfleet_core::{Result, Status, Tensor};
-use tensorfleet_ops::builder::adapt_literal;
 
 use super::coordinator::{Coordinator, END_BEFORE_CLOSE, STOP_GRACE_PERIOD};
 use super::notice;
@@ -13,7 +12,7 @@ use super::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 use super::session_manager::{MAX_WAIT, Wait, is_preemption};
 use crate::fetch::Fetch;
 use crate::graph::Graph;
-use crate::literal::{Adapts, IntoTensor};
+use crate::literal::IntoTensor;
 use crate::output::Output;
 use crate::session::{Session, Step};
 
@@ -306,12 +305,7 @@ pub struct MonitoredStep<'a> {
 impl MonitoredStep<'_> {
     /// Feeds `value` in place of `output`. A literal takes the dtype of the output.
     pub fn feed(mut self, output: &Output, value: impl IntoTensor) -> Self {
-        let (tensor, adapts) = value.into_tensor();
-        let adapted = tensor.and_then(|tensor| match adapts {
-            Adapts::Yes => Ok(adapt_literal(&tensor, output.dtype()?).unwrap_or(tensor)),
-            Adapts::No => Ok(tensor),
-        });
-        match adapted {
+        match output.adapted(value) {
             Ok(tensor) => self.feeds.push((output.clone(), tensor)),
             Err(status) => self.error = self.error.or(Some(status)),
         }

@@ -1,14 +1,15 @@
 //! Tells people what a training program does and waits for.
 
+use std::io::Write;
+
 /// How many names a message lists before it counts the rest: hundreds of variables in a line help nobody.
 const MAX_NAMES: usize = 5;
 
 /// Something happened that people like to know.
 pub(crate) fn info(text: impl AsRef<str>) {
-    // A program that has set up no log must not be left in the dark.
     match tracing::dispatcher::has_been_set() {
         true => tracing::info!("{}", text.as_ref()),
-        false => eprintln!("tensorfleet: {}", text.as_ref()),
+        false => say(text.as_ref()),
     }
 }
 
@@ -16,8 +17,13 @@ pub(crate) fn info(text: impl AsRef<str>) {
 pub(crate) fn warn(text: impl AsRef<str>) {
     match tracing::dispatcher::has_been_set() {
         true => tracing::warn!("{}", text.as_ref()),
-        false => eprintln!("tensorfleet: {}", text.as_ref()),
+        false => say(text.as_ref()),
     }
+}
+
+/// A program that has set up no log must not be left in the dark. One whose error output is closed trains on.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "tensorfleet: {text}");
 }
 
 /// The first few names, and how many more there are.

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tensorfleet_core::{Result, Status, Tensor};
-use tensorfleet_ops::builder::adapt_literal;
 
 use super::coordinator::Coordinator;
 use crate::fetch::{Fetch, Request, Results};
 use crate::graph::Graph;
-use crate::literal::{Adapts, IntoTensor};
+use crate::literal::IntoTensor;
 use crate::operation::Operation;
 use crate::output::Output;
 use crate::session::Session;
@@ -133,12 +132,7 @@ impl RunArgs {
 
     /// Feeds `value` in place of `output`. A literal takes the dtype of the output.
     pub fn feed(mut self, output: &Output, value: impl IntoTensor) -> RunArgs {
-        let (tensor, adapts) = value.into_tensor();
-        let adapted = tensor.and_then(|tensor| match adapts {
-            Adapts::Yes => Ok(adapt_literal(&tensor, output.dtype()?).unwrap_or(tensor)),
-            Adapts::No => Ok(tensor),
-        });
-        match adapted {
+        match output.adapted(value) {
             Ok(tensor) => self.feeds.push((output.clone(), tensor)),
             Err(status) => self.error = self.error.or(Some(status)),
         }
