@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use tensorfleet::flags::TaskFlags;
 
 /// Distributed TensorFlow: servers of a cluster, and a look at a running one.
 #[derive(Parser, Debug)]
@@ -71,25 +72,8 @@ SIGTERM or Ctrl-C ends it: running steps get a few seconds, then the exit code i
 /// Arguments of `serve`. Flags have the names they have in TensorFlow programs; dashes do as well as underscores.
 #[derive(Args, Debug, Default)]
 pub(crate) struct ServeArguments {
-    /// Addresses of the job `ps`, separated by commas.
-    #[arg(long = "ps_hosts", alias = "ps-hosts", value_name = "HOST:PORT,…")]
-    pub(crate) ps_hosts: Option<String>,
-
-    /// Addresses of the job `worker`, separated by commas.
-    #[arg(long = "worker_hosts", alias = "worker-hosts", value_name = "HOST:PORT,…")]
-    pub(crate) worker_hosts: Option<String>,
-
-    /// All jobs with their addresses: JSON, or @FILE for a file with JSON or TOML.
-    #[arg(long, value_name = "JSON|@FILE")]
-    pub(crate) cluster: Option<String>,
-
-    /// The job of this task, e.g. ps.
-    #[arg(long = "job_name", alias = "job-name", value_name = "JOB")]
-    pub(crate) job_name: Option<String>,
-
-    /// The index of this task in its job, from 0.
-    #[arg(long = "task_index", alias = "task-index", value_name = "INDEX", allow_negative_numbers = true)]
-    pub(crate) task_index: Option<u32>,
+    #[command(flatten)]
+    pub(crate) task: TaskFlags,
 
     /// Where to listen, if not on all interfaces at the port the cluster names.
     #[arg(long, value_name = "HOST[:PORT]")]
@@ -178,12 +162,9 @@ mod tests {
             ["--ps_hosts=a:1", "--worker_hosts=b:1", "--job_name=ps", "--task_index=0"],
             ["--ps-hosts=a:1", "--worker-hosts=b:1", "--job-name=ps", "--task-index=0"],
         ] {
-            let serve = serve(&arguments).unwrap();
-            assert_eq!(
-                (serve.ps_hosts.as_deref(), serve.worker_hosts.as_deref()),
-                (Some("a:1"), Some("b:1"))
-            );
-            assert_eq!((serve.job_name.as_deref(), serve.task_index), (Some("ps"), Some(0)));
+            let task = serve(&arguments).unwrap().task;
+            assert_eq!((task.ps_hosts.as_deref(), task.worker_hosts.as_deref()), (Some("a:1"), Some("b:1")));
+            assert_eq!((task.job_name.as_deref(), task.task_index), (Some("ps"), Some(0)));
         }
     }
 

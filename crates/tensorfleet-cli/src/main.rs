@@ -1,7 +1,6 @@
 //! The `tensorfleet` command.
 
 mod arguments;
-mod cluster_choice;
 mod serve;
 mod status;
 mod status_table;

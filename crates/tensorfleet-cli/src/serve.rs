@@ -10,15 +10,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Failure;
 use crate::arguments::ServeArguments;
-use crate::cluster_choice;
 
 /// How long running steps may go on after a signal if nobody says otherwise. Launchers that kill wait longer than this (Kubernetes: 30 s).
 const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
-    let tf_config = std::env::var("TF_CONFIG").ok();
-    let (cluster, task) =
-        cluster_choice::resolve(&arguments, tf_config.as_deref()).map_err(Failure::Usage)?;
+    let (cluster, task) = arguments.task.resolve().map_err(Failure::Usage)?;
     let grace = arguments.grace.unwrap_or(GRACE);
     let mut options = ServerOptions::new(cluster, &task.job, task.index);
     options.bind = arguments.bind;

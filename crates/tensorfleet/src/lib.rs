@@ -29,6 +29,8 @@ pub mod checkpoint;
 mod collections;
 mod control_flow;
 mod fetch;
+#[cfg(feature = "flags")]
+pub mod flags;
 mod gradients;
 mod graph;
 mod initializers;

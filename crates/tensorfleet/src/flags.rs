@@ -1,15 +1,82 @@
-//! Which cluster a task belongs to and which task it is, from flags and environment.
+//! The flags that programs of a cluster share, as TensorFlow's programs have them: which cluster, and which task of it this
+//! process is. Needs the feature `flags`, which brings `clap`.
 //!
-//! Flags win over `TF_CONFIG`, each for itself: the cluster may come from the environment and the task from flags. Two
-//! flags that say the same thing differently are a mistake, not a matter of precedence.
+//! ```
+//! use clap::Parser;
+//! use tensorfleet::flags::{self, TaskFlags};
+//!
+//! #[derive(Parser)]
+//! struct Flags {
+//!     #[command(flatten)]
+//!     task: TaskFlags,
+//!     /// Wait for the gradients of all workers before each update.
+//!     #[arg(long = "sync_replicas", num_args = 0..=1, default_missing_value = "true", default_value = "false",
+//!           value_parser = flags::boolean, action = clap::ArgAction::Set)]
+//!     sync_replicas: bool,
+//! }
+//!
+//! let flags = Flags::parse_from([
+//!     "trainer", "--ps_hosts=localhost:2222", "--worker_hosts=localhost:2223,localhost:2224",
+//!     "--job_name=worker", "--task_index=1", "--sync_replicas=True",
+//! ]);
+//! let (cluster, task) = flags.task.resolve()?;
+//! assert_eq!(task.to_string(), "/job:worker/task:1");
+//! assert_eq!(cluster.num_tasks("worker")?, 2);
+//! assert!(flags.sync_replicas);
+//! # Ok::<(), tensorfleet::Status>(())
+//! ```
 
-use tensorfleet_cluster::{ClusterSpec, TaskId, TfConfig};
-use tensorfleet_core::{Result, Status, bail};
+use clap::Args;
+use tensorfleet_core::bail;
 
-use crate::arguments::ServeArguments;
+use crate::{ClusterSpec, Result, Status, TaskId, TfConfig};
 
-/// The cluster and this process's task in it. `tf_config` is the value of `TF_CONFIG`, if it is set.
-pub(crate) fn resolve(arguments: &ServeArguments, tf_config: Option<&str>) -> Result<(ClusterSpec, TaskId)> {
+/// The cluster and the task: `--ps_hosts --worker_hosts --job_name --task_index`, `--cluster` for jobs of other names, or the
+/// environment variable `TF_CONFIG`. Dashes do as well as underscores.
+///
+/// Flags win over `TF_CONFIG`, each for itself: the cluster may come from the environment and the task from flags. Two
+/// flags that say the same thing differently are a mistake, not a matter of precedence.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TaskFlags {
+    /// Addresses of the job `ps`, separated by commas.
+    #[arg(long = "ps_hosts", alias = "ps-hosts", value_name = "HOST:PORT,…")]
+    pub ps_hosts: Option<String>,
+
+    /// Addresses of the job `worker`, separated by commas.
+    #[arg(long = "worker_hosts", alias = "worker-hosts", value_name = "HOST:PORT,…")]
+    pub worker_hosts: Option<String>,
+
+    /// All jobs with their addresses: JSON, or @FILE for a file with JSON or TOML.
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub cluster: Option<String>,
+
+    /// The job of this task, e.g. ps.
+    #[arg(long = "job_name", alias = "job-name", value_name = "JOB")]
+    pub job_name: Option<String>,
+
+    /// The index of this task in its job, from 0.
+    #[arg(long = "task_index", alias = "task-index", value_name = "INDEX", allow_negative_numbers = true)]
+    pub task_index: Option<u32>,
+}
+
+impl TaskFlags {
+    /// The cluster and this process's task in it.
+    pub fn resolve(&self) -> Result<(ClusterSpec, TaskId)> {
+        resolve(self, std::env::var("TF_CONFIG").ok().as_deref())
+    }
+}
+
+/// A flag that is on or off, written as TensorFlow's programs write it: `--sync_replicas=True`, `=false`, `=1`.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "1" => Ok(true),
+        "false" | "f" | "no" | "0" => Ok(false),
+        _ => Err("expected true or false".to_string()),
+    }
+}
+
+/// `tf_config` is the value of `TF_CONFIG`, if it is set.
+fn resolve(arguments: &TaskFlags, tf_config: Option<&str>) -> Result<(ClusterSpec, TaskId)> {
     let from_flags = cluster_of_flags(arguments)?;
     let (job, index) = (arguments.job_name.as_deref(), arguments.task_index);
     let needs_environment = from_flags.is_none() || (job.is_none() && index.is_none());
@@ -48,8 +115,8 @@ pub(crate) fn resolve(arguments: &ServeArguments, tf_config: Option<&str>) -> Re
     Ok((cluster, task))
 }
 
-fn cluster_of_flags(arguments: &ServeArguments) -> Result<Option<ClusterSpec>> {
-    let ServeArguments { ps_hosts, worker_hosts, cluster, .. } = arguments;
+fn cluster_of_flags(arguments: &TaskFlags) -> Result<Option<ClusterSpec>> {
+    let TaskFlags { ps_hosts, worker_hosts, cluster, .. } = arguments;
     match (cluster, ps_hosts, worker_hosts) {
         (None, None, None) => Ok(None),
         (None, ps, workers) => {
@@ -89,9 +156,9 @@ mod tests {
     const TF_CONFIG: &str =
         r#"{"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "worker", "index": 0}}"#;
 
-    fn flags(ps: &str, worker: &str, job: &str, index: u32) -> ServeArguments {
+    fn flags(ps: &str, worker: &str, job: &str, index: u32) -> TaskFlags {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_string());
-        ServeArguments {
+        TaskFlags {
             ps_hosts: given(ps),
             worker_hosts: given(worker),
             job_name: given(job),
@@ -101,7 +168,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_refused(arguments: &ServeArguments, tf_config: Option<&str>, words: &str) {
+    fn assert_refused(arguments: &TaskFlags, tf_config: Option<&str>, words: &str) {
         let status = resolve(arguments, tf_config).unwrap_err();
         assert!(status.text().contains(words), "{status}");
     }
@@ -114,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_environment_is_used_where_flags_are_silent() {
-        let (cluster, task) = resolve(&ServeArguments::default(), Some(TF_CONFIG)).unwrap();
+        let (cluster, task) = resolve(&TaskFlags::default(), Some(TF_CONFIG)).unwrap();
         assert_eq!((cluster.len(), task), (2, TaskId::new("worker", 0)));
         // The task from flags, the cluster from the environment.
         let (_, task) = resolve(&flags("", "", "ps", 0), Some(TF_CONFIG)).unwrap();
@@ -126,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_missing_job_or_index_is_said() {
-        let none = ServeArguments::default();
+        let none = TaskFlags::default();
         assert_refused(&none, None, "no cluster is given");
         assert_refused(&none, Some("  "), "no cluster is given");
         let mut arguments = flags("a:1,b:1", "c:1", "", 0);
@@ -143,6 +210,13 @@ mod tests {
     fn a_task_outside_the_cluster_is_refused() {
         assert_refused(&flags("a:1", "b:1", "ps", 1), None, "No task with index 1 in job 'ps'");
         assert_refused(&flags("a:1", "b:1", "chief", 0), None, "No such job in cluster: 'chief'");
+    }
+
+    #[test]
+    fn booleans_are_written_as_in_tensorflow() {
+        assert_eq!(["True", "true", "1", "yes"].map(boolean), [const { Ok(true) }; 4]);
+        assert_eq!(["False", "false", "0", "no"].map(boolean), [const { Ok(false) }; 4]);
+        assert!(boolean("maybe").is_err());
     }
 
     #[test]

@@ -1,0 +1,1 @@
+//! Data to train on: MNIST embedded in the program, and files in its format.
