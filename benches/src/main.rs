@@ -3,12 +3,14 @@
 //! `tensorfleet-benches export DIR` writes every workload as a `GraphDef` with feeds and a list of what to run;
 //! `measure_tensorflow.py` runs those very files. `tensorfleet-benches measure [FILTER]` prints one JSON line for
 //! each workload with the median time of a step, through `run` and through a prepared callable. `tensorfleet-benches
-//! cluster DIR ROUNDS` compares clusters of processes, `tensorfleet-benches checkpoint DIR ROUNDS` saving and restoring.
+//! cluster DIR ROUNDS` compares clusters of processes, `tensorfleet-benches checkpoint DIR ROUNDS` saving and restoring,
+//! `tensorfleet-benches training DIR ROUNDS` a whole training program.
 
 mod checkpoint;
 mod cluster;
 mod cluster_workloads;
 mod measure;
+mod training;
 mod workload;
 mod workloads;
 
@@ -22,17 +24,15 @@ fn main() -> ExitCode {
         ["export", directory] => workloads::all().and_then(|all| workload::export(&all, directory.as_ref())),
         ["measure"] => measure_all(""),
         ["measure", filter] => measure_all(filter),
-        ["cluster", directory, rounds] => match rounds.parse() {
-            Ok(rounds) => cluster::run(directory.as_ref(), rounds),
-            Err(_) => Err(Status::invalid_argument(format!("'{rounds}' is no number of rounds"))),
-        },
-        ["checkpoint", directory, rounds] => match rounds.parse() {
-            Ok(rounds) => checkpoint::run(directory.as_ref(), rounds),
-            Err(_) => Err(Status::invalid_argument(format!("'{rounds}' is no number of rounds"))),
+        [what @ ("cluster" | "checkpoint" | "training"), directory, rounds] => match (what, rounds.parse()) {
+            (_, Err(_)) => Err(Status::invalid_argument(format!("'{rounds}' is no number of rounds"))),
+            ("cluster", Ok(rounds)) => cluster::run(directory.as_ref(), rounds),
+            ("checkpoint", Ok(rounds)) => checkpoint::run(directory.as_ref(), rounds),
+            (_, Ok(rounds)) => training::run(rounds),
         },
         ["checkpoint-once", directory, work] => checkpoint::measure_once(directory, work),
         _ => Err(Status::invalid_argument(
-            "usage: tensorfleet-benches export DIR | measure [FILTER] | cluster DIR ROUNDS | checkpoint DIR ROUNDS",
+            "usage: tensorfleet-benches export DIR | measure [FILTER] | (cluster | checkpoint | training) DIR ROUNDS",
         )),
     };
     match result {

@@ -16,19 +16,18 @@ const DEFAULT_ROUNDS: u32 = 5;
 /// The table stands between these lines of `benches/README.md`.
 const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
-/// The table of clusters stands between these.
-const CLUSTER_BEGIN: &str = "<!-- clusters: begin -->";
-const CLUSTER_END: &str = "<!-- clusters: end -->";
-/// The table of checkpoints stands between these.
-const CHECKPOINT_BEGIN: &str = "<!-- checkpoints: begin -->";
-const CHECKPOINT_END: &str = "<!-- checkpoints: end -->";
+/// Comparisons that `tensorfleet-benches` makes itself, and between which lines of the file their tables stand.
+const COMPARISONS: [(&str, [&str; 2]); 3] = [
+    ("cluster", ["<!-- clusters: begin -->", "<!-- clusters: end -->"]),
+    ("checkpoint", ["<!-- checkpoints: begin -->", "<!-- checkpoints: end -->"]),
+    ("training", ["<!-- training: begin -->", "<!-- training: end -->"]),
+];
 
 /// The command.
 pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let rounds = arguments.number("--rounds")?.unwrap_or(DEFAULT_ROUNDS).max(1);
     let record = arguments.flag("--record");
-    let is_cluster = arguments.flag("--cluster");
-    let is_checkpoint = arguments.flag("--checkpoint");
+    let comparison = COMPARISONS.into_iter().find(|(name, _)| arguments.flag(&format!("--{name}")));
     let filter = arguments.positional().unwrap_or_default();
     arguments.finish()?;
 
@@ -36,13 +35,8 @@ pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let ours = root.join("target/release/tensorfleet-benches");
     let files = root.join("target/bench");
     std::fs::create_dir_all(&files).map_err(|error| format!("{}: {error}", files.display()))?;
-    if is_cluster {
-        let marks = [CLUSTER_BEGIN, CLUSTER_END];
-        return compare(root, &ours, &files, "cluster", rounds, record.then_some(marks));
-    }
-    if is_checkpoint {
-        let marks = [CHECKPOINT_BEGIN, CHECKPOINT_END];
-        return compare(root, &ours, &files, "checkpoint", rounds, record.then_some(marks));
+    if let Some((name, marks)) = comparison {
+        return compare(root, &ours, &files, name, rounds, record.then_some(marks));
     }
     output(Command::new(&ours).arg("export").arg(&files))?;
     let python = match python_with_tensorflow() {
@@ -101,6 +95,7 @@ fn build(root: &Path) -> Result<(), String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--release", "--package", "tensorfleet-benches", "--package", "tensorfleet-cli"])
+        .args(["--package", "tensorfleet-examples", "--lib", "--bins", "--example", "mnist_replica"])
         .current_dir(root);
     match cargo.status() {
         Ok(status) if status.success() => Ok(()),

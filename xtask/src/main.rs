@@ -29,6 +29,7 @@ cargo xtask COMMAND
       --rounds N              how often the two take turns (default 5)
       --cluster               instead, clusters of processes of both kinds
       --checkpoint            instead, saving and restoring a gibibyte of variables
+      --training              instead, an MNIST trainer with one ps and two workers
       --record                write the table into benches/README.md
   pack-vectors DIR            pack DIR/vectors, DIR/graphs and DIR/inventory.json into tests/data
 ";

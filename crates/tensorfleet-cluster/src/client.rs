@@ -4,11 +4,14 @@
 //! a signature names its feeds and fetches the first time; from the second time on it refers to a callable that the
 //! master keeps, so that a message carries little but the tensors. Runs with a time-out or a trace, which callables
 //! cannot have one by one, always name them.
+//!
+//! A program often has its session on a server of its own, as every worker of TensorFlow's tutorials does. Repeated runs
+//! then reach the master without a socket, and tensors pass by reference.
 
 mod waiting;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -25,8 +28,9 @@ use tensorfleet_proto::tensorflow::{
 };
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts, tensors};
 
+use crate::server::ServerCore;
 use crate::wire_status::check_body;
-use crate::{address, io, random};
+use crate::{address, io, peers, random};
 
 /// Calls that end something are given this long; who is gone needs no goodbye.
 const GOODBYE_DEADLINE: Duration = Duration::from_secs(10);
@@ -84,6 +88,8 @@ struct Link {
     /// Time-out of runs that have none of their own.
     operation_timeout: Option<Duration>,
     is_closed: AtomicBool,
+    /// The server, if it lives in this process.
+    server: Weak<ServerCore>,
 }
 
 impl RemoteSession {
@@ -111,6 +117,7 @@ impl RemoteSession {
             .decode()?;
         let link = Link {
             channel,
+            server: peers::local_with_session(&created.session_handle),
             handle: created.session_handle,
             operation_timeout,
             is_closed: AtomicBool::new(false),
@@ -264,6 +271,12 @@ impl Link {
         Ok(())
     }
 
+    /// The server, if it lives in this process and is not about to end: what an end means for a call is the channel's
+    /// business.
+    fn server_in_process(&self) -> Option<Arc<ServerCore>> {
+        self.server.upgrade().filter(|server| !server.is_stopping())
+    }
+
     /// A call of the master service that carries no tensors.
     fn ask<M: Message + Default>(
         &self,
@@ -388,6 +401,10 @@ impl RemoteCallable {
             return self.link.run_step(&named, &fetches, &targets, options, "");
         }
         let handle = self.kept_handle()?;
+        if let Some(server) = self.link.server_in_process() {
+            let (session, feeds) = (self.link.handle.clone(), feeds.to_vec());
+            return io::run(async move { server.run_callable(&session, handle, feeds).await })?;
+        }
         let rest = RunCallableRequest {
             session_handle: self.link.handle.clone(),
             handle,

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
+use tensorfleet_core::{Result, Status};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// More threads than this would wait for the same sockets.
@@ -62,6 +63,12 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
             Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// Runs `work` on the threads above and waits for it.
+pub(crate) fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
+    let done = block_on(handle().spawn(work));
+    done.map_err(|error| Status::internal(format!("a call inside the process failed: {error}")))
 }
 
 /// Wakes the thread that waits.

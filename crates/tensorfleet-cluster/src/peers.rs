@@ -56,6 +56,14 @@ pub(crate) fn local(address: &str) -> Option<Arc<ServerCore>> {
     LOCAL.read().get(address).and_then(Weak::upgrade)
 }
 
+/// The server of this process that has a session; nothing if the session is elsewhere. Handles are random, so no other
+/// server has one like it.
+pub(crate) fn local_with_session(handle: &str) -> Weak<ServerCore> {
+    let servers: Vec<Arc<ServerCore>> = LOCAL.read().values().filter_map(Weak::upgrade).collect();
+    let found = servers.iter().find(|server| server.master().has_session(handle));
+    found.map(Arc::downgrade).unwrap_or_default()
+}
+
 impl Peers {
     /// The tasks of `spec`, called through channels with these options.
     pub(crate) fn new(spec: Arc<ClusterSpec>, options: ChannelOptions) -> Peers {

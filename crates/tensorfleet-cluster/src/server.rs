@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tensorfleet_core::{Result, Status, ensure, memory};
-use tensorfleet_proto::tensorflow::ConfigProto;
+use tensorfleet_core::{Result, Status, Tensor, ensure, memory};
+use tensorfleet_proto::tensorflow::{ConfigProto, RunMetadata};
 use tensorfleet_rpc::{ChannelOptions, Limits, Listener, serve};
 use tensorfleet_runtime::Task;
 use tokio::sync::watch;
@@ -233,6 +233,22 @@ impl ServerCore {
     pub(crate) fn request_stop(&self) {
         tracing::info!("{} was asked to end", self.task);
         self.stop.send_if_modified(|stop| stop.replace(Duration::from_secs(5)).is_none());
+    }
+
+    /// Whether the server has been told to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.borrow().is_some()
+    }
+
+    /// Runs a callable for a client in this process.
+    pub(crate) async fn run_callable(
+        &self,
+        session: &str,
+        callable: i64,
+        feeds: Vec<Tensor>,
+    ) -> Result<(Vec<Tensor>, RunMetadata)> {
+        self.master.touch(session, None);
+        self.master.run_callable(session, callable, feeds, 0).await
     }
 
     async fn wait_for_end(&self) -> Result<()> {

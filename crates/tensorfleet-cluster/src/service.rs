@@ -116,7 +116,7 @@ impl ServerCore {
             "RunStep" => self.run_step(message.decode()?, connection).await,
             "RunCallable" => {
                 let request: RunCallableRequest = message.decode()?;
-                master.touch(&request.session_handle, connection);
+                master.touch(&request.session_handle, Some(connection));
                 let feeds = request.feed.iter().map(Tensor::from_proto).collect::<Result<_>>()?;
                 let (fetches, metadata) = master
                     .run_callable(&request.session_handle, request.handle, feeds, request.request_id)
@@ -134,7 +134,7 @@ impl ServerCore {
             }
             "ExtendSession" => {
                 let request: ExtendSessionRequest = message.decode()?;
-                master.touch(&request.session_handle, connection);
+                master.touch(&request.session_handle, Some(connection));
                 let graph = request.graph_def.unwrap_or_default();
                 let version = request.current_graph_version;
                 let new_graph_version =
@@ -143,7 +143,7 @@ impl ServerCore {
             }
             "PartialRunSetup" => {
                 let request: PartialRunSetupRequest = message.decode()?;
-                master.touch(&request.session_handle, connection);
+                master.touch(&request.session_handle, Some(connection));
                 let signature =
                     Signature { feeds: request.feed, fetches: request.fetch, targets: request.target };
                 let partial_run_handle =
@@ -167,7 +167,7 @@ impl ServerCore {
             }
             "MakeCallable" => {
                 let request: MakeCallableRequest = message.decode()?;
-                master.touch(&request.session_handle, connection);
+                master.touch(&request.session_handle, Some(connection));
                 let options = request.options.unwrap_or_default();
                 let handle =
                     master.make_callable(&request.session_handle, &options, request.request_id).await?;
@@ -189,7 +189,7 @@ impl ServerCore {
         connection: &tensorfleet_rpc::Connection,
     ) -> Result<Parts> {
         let in_body = request.store_errors_in_response_body;
-        self.master().touch(&request.session_handle, connection);
+        self.master().touch(&request.session_handle, Some(connection));
         let run = async {
             let step = RunStep {
                 session: request.session_handle,

@@ -1,29 +1,32 @@
-//! Sharing one kernel's work among the threads of the process-wide pool.
+//! Sharing one kernel's work among the threads of the process.
 //!
 //! Handing work to other threads costs some microseconds, so small work stays on the calling thread. Shards are
 //! cut by size alone, never by thread count at run time, and each writes its own part of the output: results do
 //! not depend on who ran what.
 //!
-//! The calling thread works through the shards itself; threads of the pool that happen to be free help. It
+//! The calling thread works through the shards itself; threads of the crew that happen to be free help. It
 //! never picks up foreign work while it waits (as rayon's own scopes do), so a kernel may hold a lock, such as
 //! that of the variable it updates, around a parallel loop: nothing that wants the same lock can start below it.
+//! And the crew sleeps when there is nothing to do, where rayon's threads look around for a while: a parameter server
+//! makes many short loops, and on a machine that it shares with workers the looking around took a quarter of its time.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Condvar, Mutex};
 
 /// Work below this many nanoseconds (estimated) is not worth another thread.
-const WORTH_SHARING_NS: usize = 40_000;
+const WORTH_SHARING_NS: usize = 100_000;
 /// A shard should be at least this much work.
-const MIN_SHARD_NS: usize = 10_000;
+const MIN_SHARD_NS: usize = 20_000;
 
 /// How many items a shard has, if `count` items of about `centi_ns_per_item` (hundredths of a nanosecond) are
 /// worth sharing at all.
 pub fn shard_len(count: usize, centi_ns_per_item: usize) -> Option<usize> {
-    let threads = rayon::current_num_threads();
+    let threads = CREW.helpers + 1;
     let total_ns = count.saturating_mul(centi_ns_per_item) / 100;
     if threads <= 1 || total_ns < WORTH_SHARING_NS {
         return None;
@@ -123,7 +126,7 @@ impl Team {
         }
     }
 
-    /// What a free thread of the pool does; by then the loop may be over.
+    /// What a free thread of the crew does; by then the loop may be over.
     fn help(&self) {
         {
             let mut helpers = self.helpers.lock();
@@ -143,7 +146,46 @@ impl Team {
     }
 }
 
-/// Runs `work` for every shard in `0..shards`, on this thread and on threads of the pool that are free.
+/// The threads that help. They live as long as the process.
+struct Crew {
+    helpers: usize,
+    /// Teams that would like help, once for each helper they would like.
+    invitations: Mutex<VecDeque<Arc<Team>>>,
+    invited: Condvar,
+}
+
+static CREW: LazyLock<Crew> = LazyLock::new(|| {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let start = |index: usize| {
+        let thread = std::thread::Builder::new().name(format!("tensorfleet-crew-{index}"));
+        thread.spawn(|| CREW.serve()).is_ok()
+    };
+    // Without threads loops are not shared, and nothing else changes.
+    let helpers = (1..cores).take_while(|&index| start(index)).count();
+    Crew { helpers, invitations: Mutex::default(), invited: Condvar::new() }
+});
+
+impl Crew {
+    fn invite(&self, team: &Arc<Team>, wanted: usize) {
+        let wanted = wanted.min(self.helpers);
+        self.invitations.lock().extend(std::iter::repeat_n(team, wanted).cloned());
+        (0..wanted).for_each(|_| {
+            self.invited.notify_one();
+        });
+    }
+
+    fn serve(&self) {
+        let mut invitations = self.invitations.lock();
+        loop {
+            match invitations.pop_front() {
+                Some(team) => parking_lot::MutexGuard::unlocked(&mut invitations, || team.help()),
+                None => self.invited.wait(&mut invitations),
+            }
+        }
+    }
+}
+
+/// Runs `work` for every shard in `0..shards`, on this thread and on threads of the crew that are free.
 fn share(shards: usize, work: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime changes. Helpers dereference the pointer only while they are counted, and this
     // function returns (or unwinds) only after the team is closed and nobody is counted.
@@ -156,10 +198,7 @@ fn share(shards: usize, work: &(dyn Fn(usize) + Sync)) {
         helpers: Mutex::new(Helpers { open: true, working: 0, panic: None }),
         left: Condvar::new(),
     });
-    for _ in 1..shards.min(rayon::current_num_threads()) {
-        let team = team.clone();
-        rayon::spawn(move || team.help());
-    }
+    CREW.invite(&team, shards - 1);
     let own = catch_unwind(AssertUnwindSafe(|| team.run(work)));
     let mut helpers = team.helpers.lock();
     helpers.open = false;
@@ -195,12 +234,12 @@ mod tests {
 
     #[test]
     fn a_lock_held_around_a_loop_cannot_be_waited_for_below_it() {
-        // Many jobs on the pool want one lock and hold it around parallel loops. If a waiting loop picked up
+        // Many jobs on other threads want one lock and hold it around parallel loops. If a waiting loop picked up
         // another such job, that job would wait for its own thread.
         let (lock, done) = (Arc::new(Mutex::new(0u64)), Arc::new(AtomicUsize::new(0)));
         for _ in 0..64 {
             let (lock, done) = (lock.clone(), done.clone());
-            rayon::spawn(move || {
+            std::thread::spawn(move || {
                 let mut total = lock.lock();
                 let sum = AtomicUsize::new(0);
                 ranges(1000, 1_000_000, |range| {

@@ -158,10 +158,15 @@ impl Master {
         })
     }
 
-    /// Notes that a session is in use by a connection.
-    pub(crate) fn touch(&self, handle: &str, client: &Connection) {
+    /// Whether there is such a session.
+    pub(crate) fn has_session(&self, handle: &str) -> bool {
+        self.sessions.read().contains_key(handle)
+    }
+
+    /// Notes that a session is in use, by a connection if its client is not in this process.
+    pub(crate) fn touch(&self, handle: &str, client: Option<&Connection>) {
         if let Some(session) = self.sessions.read().get(handle) {
-            session.touch(Some(client));
+            session.touch(client);
         }
     }
 

@@ -16,7 +16,7 @@ use super::field::Field;
 use super::slots::Slots;
 
 /// Estimated cost of one element, in hundredths of a nanosecond: updates wait for memory.
-const CENTI_NS_PER_ELEMENT: usize = 100;
+const CENTI_NS_PER_ELEMENT: usize = 40;
 
 /// Which input of an update op is what.
 #[derive(Clone)]

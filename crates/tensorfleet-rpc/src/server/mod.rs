@@ -7,6 +7,7 @@
 mod admission;
 mod call;
 mod connection;
+mod corked_stream;
 mod listener;
 mod reply_body;
 
@@ -36,6 +37,7 @@ use crate::incoming::Incoming;
 use crate::parts::Parts;
 use crate::socket_options;
 use admission::Admission;
+use corked_stream::CorkedStream;
 
 pub use admission::Limits;
 pub use connection::Connection;
@@ -210,15 +212,19 @@ async fn serve_connection(
     // Held until the end of this function: its end is how calls learn that the connection has closed.
     let (connection, _open) = Connection::new(peer);
     let service = service_fn(|request| call::answer(service.clone(), connection.clone(), request));
+    let (stream, cork) = CorkedStream::new(stream);
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let stopped = async { drop(stopping.wait_for(|&stopping| stopping).await) };
-    let result = tokio::select! {
-        result = &mut serving => result,
-        () = stopped => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
+    let served = async {
+        tokio::select! {
+            result = &mut serving => result,
+            () = stopped => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
         }
     };
+    let result = cork.pull_at_each_pause(served).await;
     if let Err(error) = result {
         tracing::debug!("the connection from {peer} failed: {error}");
     }

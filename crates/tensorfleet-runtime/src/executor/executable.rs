@@ -10,6 +10,7 @@ use tensorfleet_ops::kernel::KernelBox;
 use tensorfleet_ops::op::{Cost, Flow};
 
 use super::counts::{Counts, MAX_INPUTS};
+use super::experience::Experience;
 use super::frames::{EnterAttrs, FrameIndex, Frames};
 
 /// Gives the kernel of a node. A session keeps the kernels of stateful ops, so that their state (a random stream, a
@@ -50,6 +51,7 @@ pub(super) struct ExecNode {
     pub(super) body: Body,
     pub(super) flow: Flow,
     pub(super) cost: Cost,
+    pub(super) experience: Experience,
     /// Whether it may take long however small its inputs are.
     pub(super) waits_for_disk: bool,
     /// The node's input slots in its frame.
@@ -202,6 +204,7 @@ impl Executable {
             body,
             flow: op.flow,
             cost: op.cost,
+            experience: Experience::default(),
             waits_for_disk: FILE_OPS.contains(&op.name),
             first_slot,
             num_inputs: node.inputs.len() as u32,

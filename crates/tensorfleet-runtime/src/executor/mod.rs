@@ -10,6 +10,7 @@
 
 mod counts;
 mod executable;
+mod experience;
 mod frames;
 mod loops;
 mod slots;

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, bail};
@@ -34,15 +34,27 @@ pub(super) struct Ready {
     is_dead: bool,
     /// Whether it counts as expensive work of the thread that holds it.
     is_expensive: bool,
+    /// The size of its inputs, if that makes it possible that it is expensive: then its time is of interest.
+    weight_bytes: Option<usize>,
+}
+
+impl Ready {
+    fn new(node: u32, iteration: IterationRef, is_dead: bool) -> Ready {
+        Ready { node, iteration, is_dead, is_expensive: false, weight_bytes: None }
+    }
 }
 
 /// Nodes that became ready and are not yet given to a thread.
 pub(super) type ReadyList = Vec<Ready>;
 
-/// Inputs of a `Linear` node above this size are worth another thread.
+/// Inputs of a `Linear` node above this size are worth another thread, as long as nothing is known about its time.
 const EXPENSIVE_LINEAR_BYTES: usize = 256 << 10;
-/// Inputs of a `Heavy` node above this size are worth another thread.
+/// The same for a `Heavy` node.
 const EXPENSIVE_HEAVY_BYTES: usize = 16 << 10;
+/// What takes less time than this is not worth another thread.
+const EXPENSIVE_TIME: Duration = Duration::from_micros(25);
+/// A thread with other duties can be kept from them for this long: two threads that change places cost about as much.
+const BORROWED_THREAD_TIME: Duration = Duration::from_micros(100);
 
 /// Nodes a caller that has other duties runs itself, before it leaves the rest to the pool.
 const BORROWED_THREAD_NODES: usize = 4096;
@@ -164,8 +176,7 @@ impl Step {
 
     /// Sets the step going, once.
     pub fn run(self: &Arc<Step>, caller: Caller) {
-        let ready = |&node: &u32| Ready { node, iteration: None, is_dead: false, is_expensive: false };
-        let ready = self.executable.sources.iter().rev().map(ready).collect();
+        let ready = self.executable.sources.iter().rev().map(|&node| Ready::new(node, None, false)).collect();
         let budget = (caller == Caller::HasOtherDuties).then_some(BORROWED_THREAD_NODES);
         self.run_nodes(ready, budget);
         self.retire(0);
@@ -195,18 +206,25 @@ impl Step {
         IS_LENT.set(was_lent);
     }
 
-    fn is_expensive(&self, ready: &Ready) -> bool {
+    /// Whether a node may take as long as `limit`.
+    fn is_expensive(&self, ready: &mut Ready, limit: Duration) -> bool {
         let item = &self.executable.nodes[ready.node as usize];
         if item.waits_for_disk {
             return true;
         }
+        ready.weight_bytes = self.weight(item, ready);
+        ready.weight_bytes.is_some_and(|bytes| !item.experience.is_below(limit, bytes))
+    }
+
+    /// The size of a node's inputs, if that makes it possible that it is expensive.
+    fn weight(&self, item: &ExecNode, ready: &Ready) -> Option<usize> {
         let limit = match item.cost {
-            Cost::Trivial => return false,
+            Cost::Trivial => return None,
             Cost::Linear => EXPENSIVE_LINEAR_BYTES,
             Cost::Heavy => EXPENSIVE_HEAVY_BYTES,
         };
         if ready.is_dead || item.flow != Flow::Plain {
-            return false;
+            return None;
         }
         let slots = &self.iteration(&ready.iteration).slots;
         let bytes = |slot: u32| {
@@ -217,7 +235,8 @@ impl Step {
                 _ => 0,
             }
         };
-        (0..item.num_inputs).map(|input| bytes(item.first_slot + input)).sum::<usize>() >= limit
+        let total = (0..item.num_inputs).map(|input| bytes(item.first_slot + input)).sum::<usize>();
+        (total >= limit).then_some(total)
     }
 
     /// Records what a node did: its outputs or its error.
@@ -298,8 +317,12 @@ impl Step {
                         is_input_dead: ready.is_dead,
                     };
                     let started = self.trace.as_ref().map(|trace| trace.now());
+                    let weighed = ready.weight_bytes.map(|bytes| (bytes, Instant::now()));
                     let compute = AssertUnwindSafe(|| kernel.compute(&mut context));
                     catch_unwind(compute).unwrap_or_else(|_| Err(panicked()))?;
+                    if let Some((bytes, begin)) = weighed {
+                        item.experience.add(begin.elapsed(), bytes);
+                    }
                     self.record(ready.node, started, outputs);
                 }
                 KernelBox::Async(kernel) => return self.start_async(&**kernel, ready, inputs, outputs),
@@ -336,7 +359,7 @@ impl Step {
         let mut continuation = Continuation(Some((call.clone(), move |result: Result<Outputs>| {
             step.stops_waiting(node);
             let resume = move |budget| {
-                let ready = Ready { node, iteration, is_dead, is_expensive: false };
+                let ready = Ready::new(node, iteration, is_dead);
                 let (mut outputs, mut new) = (Values::new(), ReadyList::new());
                 let result = result.map(|values| outputs.extend(values));
                 step.record(node, started, &outputs);
@@ -467,12 +490,7 @@ impl Step {
                 if let Some(iteration) = target {
                     iteration.add_outstanding();
                 }
-                new.push(Ready {
-                    node: edge.consumer,
-                    iteration: target.clone(),
-                    is_dead,
-                    is_expensive: false,
-                });
+                new.push(Ready::new(edge.consumer, target.clone(), is_dead));
             }
         }
     }
@@ -509,8 +527,9 @@ impl Worker<'_> {
     fn hand_out(&mut self) {
         let is_only_one = self.new.len() + self.stack.len() <= 1;
         let has_other_duties = self.budget.is_some();
+        let limit = if has_other_duties { BORROWED_THREAD_TIME } else { EXPENSIVE_TIME };
         for mut ready in self.new.drain(..) {
-            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&ready) {
+            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&mut ready, limit) {
                 self.stack.push(ready);
             } else if self.expensive == 0 && !has_other_duties {
                 self.expensive += 1;

@@ -1,0 +1,148 @@
+//! [`CorkedStream`]: a connection that sends what it has to say at one moment together.
+//!
+//! `h2` writes a message and the trailers after it with two calls. Each would become a packet of its own, and wake the
+//! thread of a peer on the same machine: half of all the packets of a training step were ten bytes of trailers. So the
+//! socket is corked when a message is written, and uncorked when the connection has nothing more to do for now.
+
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use socket2::{SockRef, Socket};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A socket's cork: while it is in, the system sends full packets only.
+pub(super) struct Cork {
+    /// The same socket once more. Without it nothing is ever corked.
+    socket: Option<Socket>,
+    /// Only the connection's own task touches it.
+    is_in: AtomicBool,
+}
+
+impl Cork {
+    fn put_in(&self) {
+        if !self.is_in.swap(true, Relaxed) {
+            self.set(true);
+        }
+    }
+
+    fn pull(&self) {
+        if self.is_in.swap(false, Relaxed) {
+            self.set(false);
+        }
+    }
+
+    /// What the system does not support is left out: it only makes more packets.
+    fn set(&self, is_in: bool) {
+        #[cfg(target_os = "linux")]
+        let _ = self.socket.as_ref().map(|socket| socket.set_tcp_cork(is_in));
+        #[cfg(not(target_os = "linux"))]
+        let _ = is_in;
+    }
+
+    /// Waits for the end of `connection`, and lets out what it has written each time it pauses.
+    pub(super) async fn pull_at_each_pause<F: Future>(&self, connection: F) -> F::Output {
+        let mut connection = pin!(connection);
+        std::future::poll_fn(|context| {
+            let progress = connection.as_mut().poll(context);
+            self.pull();
+            progress
+        })
+        .await
+    }
+}
+
+/// A TCP stream with a cork.
+pub(super) struct CorkedStream {
+    inner: TcpStream,
+    cork: Arc<Cork>,
+}
+
+impl CorkedStream {
+    pub(super) fn new(inner: TcpStream) -> (CorkedStream, Arc<Cork>) {
+        let socket = SockRef::from(&inner).try_clone().ok();
+        let cork = Arc::new(Cork { socket, is_in: AtomicBool::new(false) });
+        (CorkedStream { inner, cork: cork.clone() }, cork)
+    }
+}
+
+impl AsyncRead for CorkedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for CorkedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        // A message that is not small has a slice of its own; what is small, `h2` writes together by itself.
+        if slices.len() > 1 {
+            self.cork.put_in();
+        }
+        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_written_before_a_pause_arrives_at_the_pause() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, accepted) =
+            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (mut stream, cork) = CorkedStream::new(accepted.unwrap().0);
+        let mut client = client.unwrap();
+        let (pause, paused) = tokio::sync::oneshot::channel::<()>();
+        let write = cork.pull_at_each_pause(async {
+            let slices = [IoSlice::new(b"mess"), IoSlice::new(b"age ")];
+            assert_eq!(stream.write_vectored(&slices).await.unwrap(), 8);
+            stream.write_all(b"trailers").await.unwrap();
+            // Nobody has read yet, so this is a pause, and the bytes leave.
+            paused.await.unwrap();
+        });
+        let read = async {
+            let mut bytes = [0; 16];
+            client.read_exact(&mut bytes).await.unwrap();
+            pause.send(()).unwrap();
+            bytes
+        };
+        let ((), bytes) = tokio::join!(write, read);
+        assert_eq!(&bytes, b"message trailers");
+        assert!(!cork.is_in.load(Relaxed));
+    }
+}

@@ -1,0 +1,72 @@
+//! [`Experience`]: how long a node took so far.
+//!
+//! Whether a node is worth another thread is guessed from the size of its inputs first. The guess has to be careful, and
+//! so calls many nodes expensive that take less time than it takes to wake a thread. Nodes it calls expensive are timed,
+//! and from then on their own time decides.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What is known from earlier runs of a node.
+#[derive(Default)]
+pub(super) struct Experience {
+    /// The usual time; 0 as long as it is unknown.
+    nanos: AtomicU32,
+    /// The size of the inputs of the last run.
+    bytes: AtomicUsize,
+}
+
+impl Experience {
+    /// Whether the node is known to take less than `limit` with inputs of this size.
+    pub(super) fn is_below(&self, limit: Duration, bytes: usize) -> bool {
+        let nanos = self.nanos.load(Relaxed);
+        let has_known_size = bytes / 2 <= self.bytes.load(Relaxed);
+        nanos != 0 && has_known_size && Duration::from_nanos(nanos.into()) < limit
+    }
+
+    /// Learns from a run. A single slow one, during which the thread was perhaps not running at all, changes little.
+    /// Threads that learn at the same time may lose a lesson; nothing depends on it.
+    pub(super) fn add(&self, time: Duration, bytes: usize) {
+        let new = u32::try_from(time.as_nanos()).unwrap_or(u32::MAX).max(1);
+        let known = match self.bytes.swap(bytes, Relaxed) {
+            old if bytes / 2 <= old => self.nanos.load(Relaxed),
+            _ => 0,
+        };
+        let usual = match known {
+            0 => new,
+            old if new < old => old - (old - new) / 4,
+            old => old + (new - old).min(old) / 4,
+        };
+        self.nanos.store(usual.max(1), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICRO: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn nothing_is_known_before_the_first_run_nor_of_bigger_inputs() {
+        let node = Experience::default();
+        assert!(!node.is_below(MICRO * 1_000_000, 100));
+        node.add(MICRO * 10, 100);
+        assert!(node.is_below(MICRO * 11, 100) && !node.is_below(MICRO * 10, 100));
+        assert!(node.is_below(MICRO * 11, 200) && !node.is_below(MICRO * 11, 300));
+        node.add(MICRO * 90, 300);
+        assert!(!node.is_below(MICRO * 90, 300) && node.is_below(MICRO * 91, 300));
+    }
+
+    #[test]
+    fn one_slow_run_changes_little_and_many_change_the_mind() {
+        let node = Experience::default();
+        node.add(MICRO * 10, 100);
+        node.add(MICRO * 1_000_000, 100);
+        assert!(node.is_below(MICRO * 13, 100));
+        (0..20).for_each(|_| node.add(MICRO * 100, 100));
+        assert!(!node.is_below(MICRO * 90, 100) && node.is_below(MICRO * 110, 100));
+        (0..40).for_each(|_| node.add(Duration::ZERO, 100));
+        assert!(node.is_below(MICRO, 100));
+    }
+}
