@@ -7,12 +7,13 @@ use tensorfleet_proto::tensorflow::NamedTensorProto;
 pub(crate) const STATUS_METHOD: &str = "/tensorfleet.FleetService/Status";
 /// Asks a server to end.
 pub(crate) const SHUTDOWN_METHOD: &str = "/tensorfleet.FleetService/Shutdown";
-/// Gives several small tensors of a step at once.
-pub(crate) const RECV_READY_METHOD: &str = "/tensorfleet.FleetService/RecvReadyTensors";
+/// Gives several tensors of a step, each as soon as it is there: one request and one answer of several messages, where
+/// TensorFlow has a call for each tensor.
+pub(crate) const RECV_TENSORS_METHOD: &str = "/tensorfleet.FleetService/RecvTensors";
 
-/// Asks for the small tensors among these that are there once the step has begun.
+/// Asks for tensors of a step.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct RecvReadyTensorsRequest {
+pub(crate) struct RecvTensorsRequest {
     #[prost(int64, tag = "1")]
     pub(crate) step_id: i64,
     /// Rendezvous keys.
@@ -20,9 +21,9 @@ pub(crate) struct RecvReadyTensorsRequest {
     pub(crate) keys: Vec<String>,
 }
 
-/// The tensors by key, in any order; whatever is missing must be asked for alone.
+/// Some of them, by key; the others follow in further messages.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct RecvReadyTensorsResponse {
+pub(crate) struct RecvTensorsResponse {
     #[prost(message, repeated, tag = "1")]
     pub(crate) tensor: Vec<NamedTensorProto>,
     /// Keys of tensors that are on a branch not taken.

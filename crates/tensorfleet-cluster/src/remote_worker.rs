@@ -13,9 +13,11 @@ use tensorfleet_proto::tensorflow::{
     GraphDef, MarkRecvFinishedRequest, RecvTensorRequest, RegisterGraphRequest, RegisterGraphResponse,
     RunGraphRequest, RunGraphResponse,
 };
-use tensorfleet_rpc::{CallOptions, Channel, HeaderMap, Incoming, Parts, recv_tensor, tensors};
+use tensorfleet_rpc::{
+    CallOptions, Channel, HeaderMap, Incoming, Parts, ResponseStream, recv_tensor, tensors,
+};
 
-use crate::fleet_messages::{RECV_READY_METHOD, RecvReadyTensorsRequest, RecvReadyTensorsResponse};
+use crate::fleet_messages::{RECV_TENSORS_METHOD, RecvTensorsRequest, RecvTensorsResponse};
 use crate::random;
 use crate::wire_status::check_body;
 use crate::worker::{Part, RunGraph, RunGraphOutput};
@@ -27,6 +29,8 @@ const SETUP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Where the big payload of a `RunGraphResponse` is: recv, tensor, tensor_content.
 const RUN_GRAPH_PAYLOAD: &[u32] = &[1, 2, 4];
+/// Where that of a `RecvTensorsResponse` is.
+const RECV_TENSORS_PAYLOAD: &[u32] = &[1, 2, 4];
 /// `RunGraphRequest.send`.
 const SEND_FIELD: u32 = 3;
 
@@ -187,28 +191,16 @@ impl RemoteWorker {
         Ok(received.value)
     }
 
-    /// The small tensors among `keys` that are there once the step has begun there.
-    pub(crate) async fn recv_ready_tensors(
-        &self,
-        step_id: i64,
-        keys: &[&str],
-    ) -> Result<Vec<(String, Transfer)>> {
-        let request =
-            RecvReadyTensorsRequest { step_id, keys: keys.iter().map(|key| key.to_string()).collect() };
-        let called =
-            self.channel.call(RECV_READY_METHOD, Parts::from_message(&request), CallOptions::default()).await;
-        let response: RecvReadyTensorsResponse = match called {
-            Err(status) if status.code() == Code::Unimplemented => {
-                self.is_foreign.store(true, Ordering::Relaxed);
-                return Ok(Vec::new());
-            }
-            called => called?.message.decode()?,
-        };
-        let live = response.tensor.into_iter().map(|named| {
-            let proto = named.tensor.ok_or_else(|| Status::internal("a received tensor is missing"))?;
-            Ok((named.name, Some(Tensor::from_proto(&proto)?)))
-        });
-        live.chain(response.dead.into_iter().map(|key| Ok((key, None)))).collect()
+    /// Asks for several tensors of a step there. Dropping what it gives withdraws the request.
+    pub(crate) async fn recv_tensors(&self, step_id: i64, keys: &[&str]) -> Result<TensorStream> {
+        let request = RecvTensorsRequest { step_id, keys: keys.iter().map(|key| key.to_string()).collect() };
+        let options = CallOptions { align: RECV_TENSORS_PAYLOAD, ..CallOptions::default() };
+        let message = Parts::from_message(&request);
+        let asked = self.channel.call_for_many(RECV_TENSORS_METHOD, message, options).await;
+        if asked.as_ref().is_err_and(|status| status.code() == Code::Unimplemented) {
+            self.is_foreign.store(true, Ordering::Relaxed);
+        }
+        asked.map(TensorStream)
     }
 
     /// Tells a peer that keeps a tensor until it has arrived that it has.
@@ -220,5 +212,21 @@ impl RemoteWorker {
             // At worst the peer keeps the tensor until the step is cleaned up.
             let _: Result<()> = worker.call(method, &request, Some(CLEANUP_DEADLINE)).await;
         });
+    }
+}
+
+/// Tensors from another task, as they come.
+pub(crate) struct TensorStream(ResponseStream);
+
+impl TensorStream {
+    /// Those that come next, by key; none after the last.
+    pub(crate) async fn next(&mut self) -> Result<Vec<(String, Transfer)>> {
+        let Some(message) = self.0.next().await? else { return Ok(Vec::new()) };
+        let response: RecvTensorsResponse = message.decode()?;
+        let live = response.tensor.into_iter().map(|named| {
+            let proto = named.tensor.ok_or_else(|| Status::internal("a received tensor is missing"))?;
+            Ok((named.name, Some(Tensor::from_proto(&proto)?)))
+        });
+        live.chain(response.dead.into_iter().map(|key| Ok((key, None)))).collect()
     }
 }

@@ -1,13 +1,15 @@
 //! Both services of a server: from methods and messages to calls of its master and worker, and back.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
 use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_ops::rendezvous::Transfer;
 use tensorfleet_proto::tensorflow::{
     CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CleanupGraphResponse, CloseSessionRequest,
     CloseSessionResponse, CreateSessionRequest, CreateSessionResponse, CreateWorkerSessionRequest,
@@ -25,13 +27,13 @@ use tensorfleet_rpc::{Handler, HeaderMap, MethodInfo, Page, Parts, Reply, Reques
 use tensorfleet_runtime::plan::Signature;
 
 use crate::fleet_messages::{
-    RECV_READY_METHOD, RecvReadyTensorsRequest, RecvReadyTensorsResponse, SHUTDOWN_METHOD, STATUS_METHOD,
+    RECV_TENSORS_METHOD, RecvTensorsRequest, RecvTensorsResponse, SHUTDOWN_METHOD, STATUS_METHOD,
 };
 use crate::master::RunStep;
 use crate::random;
 use crate::server::ServerCore;
 use crate::wire_status::body_text;
-use crate::worker::{Master as MasterName, NewWorkerSession, Part, RunGraph, SessionRef};
+use crate::worker::{Arrivals, Master as MasterName, NewWorkerSession, Part, RunGraph, SessionRef};
 
 /// Says which task calls; stock TensorFlow ignores it.
 pub(crate) const TASK_HEADER: &str = "tensorfleet-task";
@@ -40,6 +42,9 @@ pub(crate) const CLUSTER_HEADER: &str = "tensorfleet-cluster";
 
 /// Requests that carry neither graphs nor tensors are no bigger than this.
 const SMALL_BYTES: usize = 16 << 20;
+
+/// Tensors up to this size share a message with others.
+const SMALL_TENSOR_BYTES: usize = 16 << 10;
 
 /// `RunStepRequest.feed`, `NamedTensorProto.tensor`, `TensorProto.tensor_content`.
 const RUN_STEP_PAYLOAD: &[u32] = &[2, 2, 4];
@@ -80,9 +85,7 @@ impl Handler for ServerCore {
             }
             match &*method {
                 STATUS_METHOD => Ok(Reply::from(Parts::from_message(&Bytes::from(self.status_json())))),
-                RECV_READY_METHOD => {
-                    self.recv_ready_tensors(request.message.decode()?).await.map(Reply::from)
-                }
+                RECV_TENSORS_METHOD => self.recv_tensors(request.message.decode()?).await,
                 SHUTDOWN_METHOD => {
                     self.request_stop();
                     Ok(Reply::from(Parts::empty()))
@@ -297,18 +300,14 @@ impl ServerCore {
         Ok(Reply::from(reply))
     }
 
-    async fn recv_ready_tensors(&self, request: RecvReadyTensorsRequest) -> Result<Parts> {
-        let ready = self.worker().recv_ready_tensors(request.step_id, &request.keys).await?;
-        let mut rest = RecvReadyTensorsResponse::default();
-        let mut live = Vec::with_capacity(ready.len());
-        for (index, value) in &ready {
-            let key = &request.keys[*index];
-            match value {
-                Some(tensor) => live.push((key.as_str(), tensor)),
-                None => rest.dead.push(key.clone()),
-            }
-        }
-        Ok(tensors::with_named_tensors(RESULT_FIELD, &live, &rest))
+    async fn recv_tensors(&self, request: RecvTensorsRequest) -> Result<Reply> {
+        let arrivals = self.worker().recv_tensors(request.step_id, request.keys.clone())?;
+        let mut messages = TensorMessages { keys: request.keys, arrivals, ready: VecDeque::new() };
+        // The answer begins with the first of them: its head alone would only wake the caller up for nothing.
+        let message = messages.next().await.unwrap_or_else(|| Ok(Parts::empty()))?;
+        let more =
+            stream::unfold(messages, |mut messages| async { Some((messages.next().await?, messages)) });
+        Ok(Reply { message, more: Some(more.boxed()), metadata: HeaderMap::new() })
     }
 
     fn get_status(&self) -> Reply {
@@ -317,7 +316,7 @@ impl ServerCore {
         if let Ok(value) = format!("{:016x}", self.cluster().fingerprint()).parse() {
             metadata.insert(CLUSTER_HEADER, value);
         }
-        Reply { message: Parts::from_message(&response), metadata }
+        Reply { metadata, ..Reply::from(Parts::from_message(&response)) }
     }
 
     async fn register_graph(
@@ -386,6 +385,47 @@ impl ServerCore {
             })),
             Err(status) => Err(status),
         }
+    }
+}
+
+/// Tensors on their way to a peer that asked for several.
+struct TensorMessages {
+    keys: Vec<String>,
+    arrivals: Arrivals,
+    /// What was there together with the last one that was waited for.
+    ready: VecDeque<(usize, Transfer)>,
+}
+
+impl TensorMessages {
+    /// The next message: small tensors that are there together, or a single big one, whose bytes then are aligned where
+    /// they arrive.
+    async fn next(&mut self) -> Option<Result<Parts>> {
+        if self.ready.is_empty() {
+            match self.arrivals.next().await? {
+                Ok(first) => self.ready.push_back(first),
+                Err(status) => return Some(Err(status)),
+            }
+            while let Some(next) = self.arrivals.next_ready() {
+                match next {
+                    Ok(next) => self.ready.push_back(next),
+                    Err(status) => return Some(Err(status)),
+                }
+            }
+        }
+        let is_small = |(_, value): &(usize, Transfer)| {
+            value.as_ref().is_none_or(|tensor| tensor.byte_size() <= SMALL_TENSOR_BYTES)
+        };
+        let small = self.ready.iter().take_while(|value| is_small(value)).count();
+        let batch: Vec<(usize, Transfer)> = self.ready.drain(..small.max(1)).collect();
+        let mut rest = RecvTensorsResponse::default();
+        let mut live = Vec::with_capacity(batch.len());
+        for (index, value) in &batch {
+            match value {
+                Some(tensor) => live.push((self.keys[*index].as_str(), tensor)),
+                None => rest.dead.push(self.keys[*index].clone()),
+            }
+        }
+        Some(Ok(tensors::with_named_tensors(RESULT_FIELD, &live, &rest)))
     }
 }
 

@@ -86,13 +86,29 @@ impl MessageReader {
         MessageReader { max_bytes, align, state: State::Head(Vec::new()) }
     }
 
-    /// Takes the next bytes of the stream. The length of the message is passed to `admit`, which may refuse it, before
-    /// memory is allocated.
-    pub(crate) fn push(&mut self, chunk: &[u8], mut admit: impl FnMut(usize) -> Result<()>) -> Result<()> {
+    /// Takes the next bytes of a stream with one message. The length of the message is passed to `admit`, which may refuse
+    /// it, before memory is allocated.
+    pub(crate) fn push(&mut self, chunk: &[u8], admit: impl FnMut(usize) -> Result<()>) -> Result<()> {
+        let taken = self.push_some(chunk, admit)?;
+        ensure!(taken == chunk.len(), Internal, "a stream has more bytes than the message it announced");
+        Ok(())
+    }
+
+    /// Takes the next bytes of a stream of messages, up to the end of one, and says how many it took.
+    pub(crate) fn push_some(
+        &mut self,
+        chunk: &[u8],
+        mut admit: impl FnMut(usize) -> Result<()>,
+    ) -> Result<usize> {
         let head = match &mut self.state {
-            State::Body(destination) => return destination.write(chunk),
+            State::Body(destination) => {
+                let taken = chunk.len().min(destination.missing());
+                destination.write(&chunk[..taken])?;
+                return Ok(taken);
+            }
             State::Head(head) => head,
         };
+        let set_aside = head.len();
         // The common case: the first chunk has all that is needed, and need not be set aside.
         let gathered;
         let arrived: &[u8] = if head.is_empty() {
@@ -102,11 +118,29 @@ impl MessageReader {
             gathered = std::mem::take(head);
             &gathered
         };
-        match begin(arrived, self.max_bytes, self.align, &mut admit)? {
-            Some(destination) => self.state = State::Body(destination),
-            None => self.state = State::Head(arrived.to_vec()),
+        let Some(destination) = begin(arrived, self.max_bytes, self.align, &mut admit)? else {
+            self.state = State::Head(arrived.to_vec());
+            return Ok(chunk.len());
+        };
+        // What had been set aside was not a whole message, so that all of it was taken.
+        let taken = PREFIX_BYTES + destination.filled - destination.start - set_aside;
+        self.state = State::Body(destination);
+        Ok(taken)
+    }
+
+    /// The message, if all of it has arrived; the next one may follow.
+    pub(crate) fn take(&mut self) -> Option<Result<Incoming>> {
+        let is_whole = matches!(&self.state, State::Body(destination) if destination.missing() == 0);
+        if !is_whole {
+            return None;
         }
-        Ok(())
+        let reader = MessageReader::new(self.max_bytes, self.align);
+        Some(std::mem::replace(self, reader).finish())
+    }
+
+    /// Whether nothing of a message has arrived.
+    pub(crate) fn is_between_messages(&self) -> bool {
+        matches!(&self.state, State::Head(head) if head.is_empty())
     }
 
     /// The message, after the stream's end.
@@ -141,7 +175,8 @@ fn begin(
         ResourceExhausted,
         "a message of {len} bytes is longer than the {max_bytes} bytes this method accepts"
     );
-    if message.len() < HEAD_BYTES && find_payload(message, len, align) == Scan::MoreBytes {
+    let message = &message[..message.len().min(len)];
+    if message.len() < HEAD_BYTES.min(len) && find_payload(message, len, align) == Scan::MoreBytes {
         return Ok(None);
     }
     admit(len)?;
@@ -225,6 +260,29 @@ mod tests {
                 assert_eq!(received, tensor);
                 assert_eq!(received.as_bytes().unwrap().as_ptr(), proto.tensor_content.as_ptr());
             }
+        }
+    }
+
+    #[test]
+    fn messages_that_follow_one_another_are_told_apart_however_they_are_cut() {
+        let tensors = [3usize, 0, 2000, 1].map(|len| Tensor::from_slice(&vec![1.5f32; len], &[len]).unwrap());
+        let messages =
+            tensors.each_ref().map(|tensor| tensors::recv_tensor_response(&Some(tensor.clone()), 99));
+        let wire = messages.map(wire).concat();
+        for size in [1, 2, 7, 31, 100, wire.len()] {
+            let mut reader = MessageReader::new(1 << 20, &[1, 4]);
+            let mut received = Vec::new();
+            for mut piece in wire.chunks(size) {
+                while !piece.is_empty() {
+                    piece = &piece[reader.push_some(piece, |_| Ok(())).unwrap()..];
+                    received.extend(reader.take().map(|message| message.unwrap().decode().unwrap()));
+                }
+            }
+            assert!(reader.is_between_messages());
+            let received: Vec<RecvTensorResponse> = received;
+            let received =
+                received.iter().map(|message| Tensor::from_proto(message.tensor.as_ref().unwrap()));
+            assert_eq!(received.collect::<Result<Vec<_>>>().unwrap(), tensors);
         }
     }
 

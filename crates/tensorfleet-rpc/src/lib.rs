@@ -25,9 +25,9 @@ mod server;
 mod socket_options;
 pub mod tensors;
 
-pub use channel::{CallOptions, Channel, ChannelOptions, ChannelStats, Response};
+pub use channel::{CallOptions, Channel, ChannelOptions, ChannelStats, Response, ResponseStream};
 pub use frame::MAX_MESSAGE_BYTES;
 pub use http::HeaderMap;
 pub use incoming::Incoming;
 pub use parts::{Parts, PartsBuilder};
-pub use server::{Connection, Handler, Limits, Listener, MethodInfo, Page, Reply, Request, serve};
+pub use server::{Connection, Handler, Limits, Listener, Messages, MethodInfo, Page, Reply, Request, serve};

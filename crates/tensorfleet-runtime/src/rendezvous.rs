@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{Result, Status, Tensor, bail, ensure};
+use tensorfleet_core::{Result, Status, bail, ensure};
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_ops::variable::Variable;
 
@@ -135,23 +135,6 @@ impl LocalRendezvous {
     pub fn take(&self, key: &str) -> Option<Result<Transfer>> {
         let sent = self.state.lock().take_sent(key);
         sent.map(|sent| sent.and_then(Sent::into_transfer))
-    }
-
-    /// The value under a key, if it is there and takes no more than `max_bytes`; an error after an abort.
-    pub fn take_small(&self, key: &str, max_bytes: usize) -> Option<Result<Transfer>> {
-        let is_big = |tensor: &Tensor| tensor.byte_size() > max_bytes;
-        let variable = match self.state.lock().table.get(key) {
-            Some(Waiting::Values(values)) => match values.front() {
-                Some(Sent::Value(Some(tensor))) if is_big(tensor) => return None,
-                Some(Sent::Variable(variable)) => Some(variable.clone()),
-                _ => None,
-            },
-            _ => None,
-        };
-        if variable.is_some_and(|variable| variable.read().is_ok_and(|tensor| is_big(&tensor))) {
-            return None;
-        }
-        self.take(key)
     }
 
     /// Whether nothing waits here, neither values nor receivers.

@@ -23,7 +23,7 @@ use tensorfleet_runtime::Task;
 
 pub(crate) use run::{Part, RunGraph, RunGraphOutput};
 pub(crate) use session::{Master, WorkerSession, WorkerSessionReport};
-pub(crate) use step_table::StepReport;
+pub(crate) use step_table::{Arrivals, StepReport};
 
 use crate::cluster_spec::ClusterSpec;
 use crate::peers::Peers;
@@ -36,8 +36,6 @@ const REMEMBERED_REQUESTS: usize = 100_000;
 const MAX_SESSIONS: usize = 10_000;
 /// Keys at most in one request for several tensors.
 pub(crate) const MAX_BATCH: usize = 4096;
-/// Tensors up to this size travel together; copying them costs less than a call.
-const SMALL_TENSOR_BYTES: usize = 16 << 10;
 /// How long a session whose master's connection is closed is kept.
 const FORSAKEN_AFTER: Duration = Duration::from_secs(60);
 
@@ -50,7 +48,7 @@ pub(crate) struct Worker {
     sessions: RwLock<FxHashMap<Arc<str>, Arc<WorkerSession>>>,
     /// How many sessions there have been.
     sessions_made: AtomicU64,
-    steps: StepTable,
+    steps: Arc<StepTable>,
     recent: RecentRequests,
 }
 
@@ -88,7 +86,7 @@ impl Worker {
             default_session: Arc::new(session),
             sessions: RwLock::default(),
             sessions_made: AtomicU64::new(0),
-            steps: StepTable::new(),
+            steps: Arc::new(StepTable::new()),
             recent: RecentRequests::new(REMEMBERED_REQUESTS),
         }
     }
@@ -201,16 +199,11 @@ impl Worker {
         self.steps.receive(step_id, key.to_string()).await
     }
 
-    /// The small tensors among `keys` that are there once the step has begun here: what a peer can be given at once, with
-    /// one answer. It asks for the others one by one.
-    pub(crate) async fn recv_ready_tensors(
-        &self,
-        step_id: i64,
-        keys: &[String],
-    ) -> Result<Vec<(usize, Transfer)>> {
+    /// Asks for tensors of a step; they come as soon as they are there. Dropping what it gives withdraws the request.
+    pub(crate) fn recv_tensors(&self, step_id: i64, keys: Vec<String>) -> Result<Arrivals> {
         ensure!(keys.len() <= MAX_BATCH, InvalidArgument, "{} keys are more than {MAX_BATCH}", keys.len());
         keys.iter().try_for_each(|key| self.check_key(key))?;
-        self.steps.receive_ready(step_id, keys, SMALL_TENSOR_BYTES).await
+        self.steps.receive_all(step_id, keys)
     }
 
     /// A key is only good here if it names this task's device in its present life.

@@ -2,7 +2,7 @@
 //!
 //! A send only leaves the value here; whoever wants it comes for it. A receive whose sender is on this task looks here;
 //! any other asks the sender's task, by reference if that task is in this process, else with `RecvTensor`, or, between our
-//! own tasks, for several small tensors at once. The asking is done by the future that runs the step ([`drive`]), so that
+//! own tasks, for several tensors with one call. The asking is done by the future that runs the step ([`drive`]), so that
 //! a step with little to compute never leaves its thread.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use parking_lot::{Mutex, RwLock};
-use rustc_hash::{FxHashMap, FxHashSet};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use tensorfleet_core::{Code, Result, Status};
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_ops::variable::Variable;
@@ -22,6 +22,7 @@ use super::MAX_BATCH;
 use super::session::WorkerSession;
 use super::step_table::StepEntry;
 use crate::peers::Peer;
+use crate::remote_worker::TensorStream;
 
 /// The rendezvous of a step on this task.
 pub(super) struct StepRendezvous {
@@ -141,47 +142,27 @@ impl Rendezvous for StepRendezvous {
     }
 }
 
-/// What earlier steps of a graph have shown about its transfers: which tensors do not come with the others, because they
-/// are big or made late. It is asked for each of them alone, right away.
-#[derive(Default)]
-pub(super) struct Habits {
-    come_alone: RwLock<FxHashSet<Box<str>>>,
-}
-
-impl Habits {
-    fn comes_alone(&self, key: &str) -> bool {
-        self.come_alone.read().contains(tensor_of(key))
-    }
-
-    fn note_alone(&self, key: &str) {
-        self.come_alone.write().insert(tensor_of(key).into());
-    }
-}
-
-/// The part of a key that is the same in every step and iteration.
-fn tensor_of(key: &str) -> &str {
-    key.rsplit_once(';').map_or(key, |(tensor, _)| tensor)
-}
-
 /// An answer of another task.
 enum Answer {
     One(u64, Result<Transfer>),
-    /// To a request for several: what came, and the requests that it left open.
-    Several(Vec<(u64, Transfer)>, Vec<Request>),
+    /// To a request for several: what came, and the rest of the answer.
+    Several(Vec<(u64, Transfer)>, Option<Batch>),
     /// To a request for several that failed. They are not asked for again: the other side may have given them away.
     Failed(Vec<Request>, Status),
+    /// The other task does not know such requests.
+    Refused(Vec<Request>),
+}
+
+/// Tensors that were asked for together and have not come yet.
+struct Batch {
+    stream: TensorStream,
+    open: Vec<Request>,
 }
 
 /// Asks other tasks for tensors as the step's nodes want them. Never comes to an end: it is dropped with the step.
 ///
-/// What the nodes want at the same moment from the same task is asked for with one call, unless earlier steps have shown
-/// that it does not come together.
-pub(super) async fn drive(
-    step_id: i64,
-    mut requests: UnboundedReceiver<Request>,
-    awaited: &Awaited,
-    habits: &Habits,
-) {
+/// What the nodes want at the same moment from the same task is asked for with one call.
+pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>, awaited: &Awaited) {
     let mut asked = FuturesUnordered::new();
     let mut is_open = true;
     loop {
@@ -191,9 +172,7 @@ pub(super) async fn drive(
                 is_open = request.is_some();
                 let mut wanted: Vec<Request> = request.into_iter().collect();
                 wanted.extend(std::iter::from_fn(|| requests.try_recv().ok()));
-                for batch in batches(wanted, habits) {
-                    asked.push(ask(step_id, batch).boxed());
-                }
+                asked.extend(batches(wanted).into_iter().map(|batch| ask(step_id, batch).boxed()));
             }
             Some(answer) = asked.next(), if !asked.is_empty() => match answer {
                 Answer::One(number, result) => lend_thread(|| awaited.complete(number, result)),
@@ -202,12 +181,12 @@ pub(super) async fn drive(
                         awaited.complete(request.number, Err(as_seen_from_here(status.clone(), &request.key)));
                     }
                 }),
-                Answer::Several(came, open) => {
-                    for request in open {
-                        habits.note_alone(&request.key);
-                        asked.push(ask(step_id, vec![request]).boxed());
-                    }
+                Answer::Several(came, rest) => {
+                    asked.extend(rest.map(|batch| next_of(batch).boxed()));
                     lend_thread(|| came.into_iter().for_each(|(number, value)| awaited.complete(number, Ok(value))));
+                }
+                Answer::Refused(requests) => {
+                    asked.extend(requests.into_iter().map(|request| ask(step_id, vec![request]).boxed()));
                 }
             },
             else => std::future::pending().await,
@@ -216,14 +195,12 @@ pub(super) async fn drive(
 }
 
 /// Requests that are made together.
-fn batches(wanted: Vec<Request>, habits: &Habits) -> Vec<Vec<Request>> {
+fn batches(wanted: Vec<Request>) -> Vec<Vec<Request>> {
     let mut batches: Vec<Vec<Request>> = Vec::new();
     let mut open: FxHashMap<String, usize> = FxHashMap::default();
     for request in wanted {
         let peer = match &request.peer {
-            Peer::Remote(worker) if worker.takes_batches() && !habits.comes_alone(&request.key) => {
-                worker.address()
-            }
+            Peer::Remote(worker) if worker.takes_batches() => worker.address(),
             _ => {
                 batches.push(vec![request]);
                 continue;
@@ -245,23 +222,41 @@ async fn ask(step_id: i64, mut batch: Vec<Request>) -> Answer {
         && let Peer::Remote(worker) = batch[0].peer.clone()
     {
         let keys: Vec<&str> = batch.iter().map(|request| &*request.key).collect();
-        let came = match worker.recv_ready_tensors(step_id, &keys).await {
-            Ok(came) => came,
-            Err(status) => return Answer::Failed(batch, status),
+        return match worker.recv_tensors(step_id, &keys).await {
+            Ok(stream) => next_of(Batch { stream, open: batch }).await,
+            Err(status) if status.code() == Code::Unimplemented => Answer::Refused(batch),
+            Err(status) => Answer::Failed(batch, status),
         };
-        let mut values: FxHashMap<String, Transfer> = came.into_iter().collect();
-        let (mut answered, mut open) = (Vec::with_capacity(values.len()), Vec::new());
-        for request in batch {
-            match values.remove(&*request.key) {
-                Some(value) => answered.push((request.number, value)),
-                None => open.push(request),
-            }
-        }
-        return Answer::Several(answered, open);
     }
-    let Some(request) = batch.pop() else { return Answer::Several(Vec::new(), Vec::new()) };
+    let Some(request) = batch.pop() else { return Answer::Several(Vec::new(), None) };
     let result = request.peer.recv_tensor(step_id, &request.key).await;
     Answer::One(request.number, result.map_err(|status| as_seen_from_here(status, &request.key)))
+}
+
+/// What comes next of tensors that were asked for together.
+async fn next_of(mut batch: Batch) -> Answer {
+    let came = match batch.stream.next().await {
+        Ok(came) => came,
+        Err(status) => return Answer::Failed(batch.open, status),
+    };
+    if came.is_empty() && !batch.open.is_empty() {
+        return Answer::Failed(
+            batch.open,
+            Status::internal("the other task left out tensors that were asked for"),
+        );
+    }
+    let mut values: FxHashMap<String, Transfer> = came.into_iter().collect();
+    let mut answered = Vec::with_capacity(values.len());
+    batch.open.retain(|request| match values.remove(&*request.key) {
+        Some(value) => {
+            answered.push((request.number, value));
+            false
+        }
+        None => true,
+    });
+    // The end of the answer is of no interest once all has come; dropping the stream ends it.
+    let rest = (!batch.open.is_empty()).then_some(batch);
+    Answer::Several(answered, rest)
 }
 
 /// The failure of a sender is reported by its own task; here it is a consequence. That a task is gone or has been

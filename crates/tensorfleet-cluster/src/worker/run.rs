@@ -102,12 +102,11 @@ async fn run_whole(
     let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
     put(&entry.rendezvous, request.sends)?;
     started.step.run(Caller::HasOtherDuties);
-    entry.mark_settled();
     let result = tokio::select! {
         biased;
         result = outcome => result,
         // Never comes to an end by itself.
-        () = rendezvous::drive(entry.id, started.requests, &started.awaited, &graph.habits) => return Err(without_result()),
+        () = rendezvous::drive(entry.id, started.requests, &started.awaited) => return Err(without_result()),
     };
     let result = result.unwrap_or_else(|_| Err(without_result()));
     guard.cancellation = None;
@@ -147,14 +146,12 @@ async fn run_part(
         entry.begin(running(session, &started, &request, Some(outcome)))?;
         put(&entry.rendezvous, request.sends)?;
         started.step.run(Caller::HasOtherDuties);
-        entry.mark_settled();
         let (id, awaited, requests) = (entry.id, started.awaited, started.requests);
-        let habits = graph.habits.clone();
         // The parts of a run come and go; what the step waits for is asked for until it ends.
         io::handle().spawn(async move {
             tokio::select! {
                 _ = ended.wait_for(Option::is_some) => {}
-                () = rendezvous::drive(id, requests, &awaited, &habits) => {}
+                () = rendezvous::drive(id, requests, &awaited) => {}
             }
         });
     } else {

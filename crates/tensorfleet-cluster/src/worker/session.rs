@@ -14,7 +14,6 @@ use tensorfleet_runtime::Kernels;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
 use tensorfleet_runtime::executor::Executable;
 
-use super::rendezvous::Habits;
 use crate::graph_version;
 use crate::peers::Peers;
 
@@ -52,7 +51,6 @@ struct Usage {
 /// A partition, compiled.
 pub(crate) struct RegisteredGraph {
     pub(super) executable: Arc<Executable>,
-    pub(super) habits: Arc<Habits>,
     graph: CheckedGraph,
 }
 
@@ -113,9 +111,7 @@ impl WorkerSession {
             "a registered graph takes its inputs from the rendezvous: it may not contain _Arg and _Retval"
         );
         let handle = format!("{:016x}", self.next_graph.fetch_add(1, Ordering::Relaxed));
-        self.graphs
-            .lock()
-            .insert(handle.clone(), Arc::new(RegisteredGraph { executable, habits: Arc::default(), graph }));
+        self.graphs.lock().insert(handle.clone(), Arc::new(RegisteredGraph { executable, graph }));
         Ok(handle)
     }
 

@@ -19,7 +19,8 @@ use tensorfleet_ops::rendezvous::Transfer;
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::executor::Step;
 use tensorfleet_runtime::{LocalRendezvous, ReceiverId};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::watch;
 
 /// Steps are spread over this many locks.
 const SHARDS: usize = 16;
@@ -53,8 +54,6 @@ pub(super) struct StepEntry {
     pub(super) rendezvous: Arc<LocalRendezvous>,
     created: Instant,
     state: Mutex<StepState>,
-    /// Whether this task's part has run as far as it gets without waiting for anything.
-    is_settled: watch::Sender<bool>,
 }
 
 /// How far this task's part of the step is.
@@ -119,7 +118,6 @@ impl StepTable {
                 rendezvous: Arc::new(LocalRendezvous::new()),
                 created: Instant::now(),
                 state: Mutex::default(),
-                is_settled: watch::Sender::new(false),
             })
         };
         Ok(shard.steps.entry(id).or_insert_with(new).clone())
@@ -143,43 +141,32 @@ impl StepTable {
                 running.cancellation.cancel(over(id));
             }
             entry.rendezvous.abort(over(id));
-            entry.mark_settled();
         }
     }
 
     /// Waits for a tensor of a step. Dropping the future withdraws the request.
-    pub(super) async fn receive(&self, id: i64, key: String) -> Result<Transfer> {
-        let mut visit = Visit { table: self, entry: Some(self.entry(id)?), waiting: None };
-        let Some(entry) = &visit.entry else { return Err(over(id)) };
-        if let Some(result) = entry.rendezvous.take(&key) {
-            return result;
-        }
-        let (sender, receiver) = oneshot::channel();
-        let answer = Box::new(move |result| {
-            // The requester may have gone; then nobody wants the value.
-            let _ = sender.send(result);
-        });
-        let waiting = entry.rendezvous.receive_withdrawably(key.clone(), answer);
-        visit.waiting = waiting.map(|receiver| (key, receiver));
-        receiver.await.unwrap_or_else(|_| Err(Status::aborted(format!("Step {id} was given up")).derived()))
+    pub(super) async fn receive(self: &Arc<Self>, id: i64, key: String) -> Result<Transfer> {
+        let mut arrivals = self.receive_all(id, vec![key])?;
+        let (_, value) = arrivals.next().await.unwrap_or_else(|| Err(given_up(id)))?;
+        Ok(value)
     }
 
-    /// The small values among `keys` that are there once this task's part has begun. Dropping the future withdraws the
-    /// request.
-    pub(super) async fn receive_ready(
-        &self,
-        id: i64,
-        keys: &[String],
-        max_bytes: usize,
-    ) -> Result<Vec<(usize, Transfer)>> {
-        let visit = Visit { table: self, entry: Some(self.entry(id)?), waiting: None };
+    /// Asks for tensors of a step. Dropping what it gives withdraws the request.
+    pub(super) fn receive_all(self: &Arc<Self>, id: i64, keys: Vec<String>) -> Result<Arrivals> {
+        let mut visit = Visit { table: self.clone(), entry: Some(self.entry(id)?), waiting: Vec::new() };
         let Some(entry) = &visit.entry else { return Err(over(id)) };
-        // The entry's sender lives as long as this reference.
-        let _ = entry.is_settled.subscribe().wait_for(|is_settled| *is_settled).await;
-        let ready = keys.iter().enumerate().filter_map(|(index, key)| {
-            entry.rendezvous.take_small(key, max_bytes).map(|value| value.map(|value| (index, value)))
-        });
-        ready.collect()
+        let (sender, receiver) = unbounded_channel();
+        let open = keys.len();
+        for (index, key) in keys.into_iter().enumerate() {
+            let sender = sender.clone();
+            let answer = Box::new(move |result: Result<Transfer>| {
+                // The requester may have gone; then nobody wants the value.
+                let _ = sender.send(result.map(|value| (index, value)));
+            });
+            let waiting = entry.rendezvous.receive_withdrawably(key.clone(), answer);
+            visit.waiting.extend(waiting.map(|receiver| (key, receiver)));
+        }
+        Ok(Arrivals { receiver, open, _visit: visit })
     }
 
     /// Gives back an entry, and drops it from the table if only requests for its tensors had made it and this was the
@@ -261,11 +248,6 @@ impl StepEntry {
         Ok(())
     }
 
-    /// Notes that this task's part has run as far as it gets without waiting.
-    pub(super) fn mark_settled(&self) {
-        self.is_settled.send_replace(true);
-    }
-
     /// The part that runs, if it does.
     pub(super) fn running(&self) -> Option<RunningStep> {
         match &*self.state.lock() {
@@ -300,7 +282,6 @@ impl StepEntry {
         if let Some(status) = failure {
             self.rendezvous.abort(status.clone());
         }
-        self.mark_settled();
     }
 
     fn report(&self) -> StepReport {
@@ -340,19 +321,50 @@ fn over(id: i64) -> Status {
     Status::aborted(format!("Step {id} is over and cleaned up")).derived()
 }
 
-/// A request for a tensor; withdrawn when its future is dropped.
-struct Visit<'a> {
-    table: &'a StepTable,
+#[cold]
+fn given_up(id: i64) -> Status {
+    Status::aborted(format!("Step {id} was given up")).derived()
+}
+
+/// Tensors that were asked for, as they come. Dropping it withdraws the request for those that have not come.
+pub(crate) struct Arrivals {
+    receiver: UnboundedReceiver<Result<(usize, Transfer)>>,
+    /// How many are still to come.
+    open: usize,
+    _visit: Visit,
+}
+
+impl Arrivals {
+    /// The next one, with its place in the request; `None` after the last.
+    pub(crate) async fn next(&mut self) -> Option<Result<(usize, Transfer)>> {
+        if self.open == 0 {
+            return None;
+        }
+        self.open -= 1;
+        self.receiver.recv().await
+    }
+
+    /// The next one, if it is there already.
+    pub(crate) fn next_ready(&mut self) -> Option<Result<(usize, Transfer)>> {
+        let next = self.receiver.try_recv().ok()?;
+        self.open = self.open.saturating_sub(1);
+        Some(next)
+    }
+}
+
+/// A request for tensors; withdrawn when it is dropped.
+struct Visit {
+    table: Arc<StepTable>,
     /// Present until the end.
     entry: Option<Arc<StepEntry>>,
     /// What it waits for.
-    waiting: Option<(String, ReceiverId)>,
+    waiting: Vec<(String, ReceiverId)>,
 }
 
-impl Drop for Visit<'_> {
+impl Drop for Visit {
     fn drop(&mut self) {
         let Some(entry) = self.entry.take() else { return };
-        if let Some((key, receiver)) = self.waiting.take() {
+        for (key, receiver) in self.waiting.drain(..) {
             entry.rendezvous.withdraw(&key, receiver);
         }
         if entry.is_new() {
@@ -372,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_request_may_come_before_the_step_and_leaves_nothing_when_withdrawn() {
-        let table = StepTable::new();
+        let table = Arc::new(StepTable::new());
         let mut early = Box::pin(table.receive(7, KEY.to_string()));
         assert!(early.as_mut().now_or_never().is_none());
         assert_eq!(table.entries().len(), 1);
@@ -382,7 +394,7 @@ mod tests {
 
     #[test]
     fn values_wait_for_peers_until_the_step_is_cleaned_up() {
-        let table = StepTable::new();
+        let table = Arc::new(StepTable::new());
         let entry = table.entry(7).unwrap();
         entry.rendezvous.send(KEY.to_string(), Some(Tensor::scalar(1i32))).unwrap();
         entry.end(None);
@@ -396,26 +408,36 @@ mod tests {
     }
 
     #[test]
-    fn small_values_leave_together_once_the_step_has_begun() {
-        let table = StepTable::new();
+    fn of_several_values_each_comes_when_it_is_there() {
+        let table = Arc::new(StepTable::new());
         let keys: Vec<String> = ["x", "y", "z"].map(|name| format!("/job:a;00ff;/job:b;{name};0:0")).into();
-        let mut asked = Box::pin(table.receive_ready(7, &keys, 8));
-        assert!(asked.as_mut().now_or_never().is_none());
+        let mut arrivals = table.receive_all(7, keys.clone()).unwrap();
+        assert!(arrivals.next_ready().is_none());
         let entry = table.entry(7).unwrap();
-        entry.rendezvous.send(keys[0].clone(), Some(Tensor::vector(&[1i32; 100]).unwrap())).unwrap();
         entry.rendezvous.send(keys[2].clone(), Some(Tensor::scalar(1i32))).unwrap();
-        assert!(asked.as_mut().now_or_never().is_none());
-        entry.mark_settled();
-        assert_eq!(asked.now_or_never().unwrap().unwrap(), [(2, Some(Tensor::scalar(1i32)))]);
-        assert!(
-            table.receive(7, keys[0].clone()).now_or_never().unwrap().is_ok(),
-            "the big one is still there"
-        );
+        entry.rendezvous.send(keys[0].clone(), None).unwrap();
+        let two = [arrivals.next_ready(), arrivals.next_ready()].map(|value| value.unwrap().unwrap());
+        assert_eq!(two, [(2, Some(Tensor::scalar(1i32))), (0, None)]);
+        assert!(arrivals.next_ready().is_none());
+        entry.end(Some(&Status::invalid_argument("bad matrix")));
+        assert_eq!(arrivals.next().now_or_never().unwrap().unwrap().unwrap_err().text(), "bad matrix");
+        assert!(arrivals.next().now_or_never().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_has_not_come_is_withdrawn_with_the_request() {
+        let table = Arc::new(StepTable::new());
+        let keys: Vec<String> = ["x", "y"].map(|name| format!("/job:a;00ff;/job:b;{name};0:0")).into();
+        drop(table.receive_all(7, keys.clone()).unwrap());
+        assert_eq!(table.entries().len(), 0);
+        let refused = table.receive_all(7, vec![keys[0].clone(), "/job:a;00ff".to_string()]).unwrap();
+        drop(refused);
+        assert_eq!(table.entries().len(), 0);
     }
 
     #[test]
     fn peers_get_the_error_of_a_failed_part() {
-        let table = StepTable::new();
+        let table = Arc::new(StepTable::new());
         let waiting = Box::pin(table.receive(7, KEY.to_string()));
         let entry = table.entry(7).unwrap();
         entry.end(Some(&Status::invalid_argument("bad matrix")));
@@ -424,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_malformed_request_leaves_nothing() {
-        let table = StepTable::new();
+        let table = Arc::new(StepTable::new());
         let refused = table.receive(7, "/job:a;00ff".to_string()).now_or_never().unwrap();
         assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
         assert_eq!(table.entries().len(), 0);
@@ -433,7 +455,7 @@ mod tests {
     /// The count of references was read while two requests still held theirs, so neither removed the entry.
     #[test]
     fn the_last_of_several_requests_takes_the_entry_along() {
-        let table = StepTable::new();
+        let table = Arc::new(StepTable::new());
         let mut requests: Vec<_> = (0..3).map(|_| Box::pin(table.receive(7, KEY.to_string()))).collect();
         requests.iter_mut().for_each(|request| assert!(request.as_mut().now_or_never().is_none()));
         let seen_by_status = table.entries();
@@ -447,7 +469,7 @@ mod tests {
     /// A run that was overtaken by its own cleanup left an entry until the master's connection closed.
     #[test]
     fn a_run_that_comes_after_its_cleanup_is_refused() {
-        let table = StepTable::new();
+        let table = Arc::new(StepTable::new());
         table.remove(7);
         let refused = table.entry(7).map(|_| ()).unwrap_err();
         assert!(refused.code() == Code::Aborted && refused.is_derived());

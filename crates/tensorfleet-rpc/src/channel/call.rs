@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::client::SendRequest;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TE};
 use http::uri::{PathAndQuery, Scheme};
@@ -53,11 +54,23 @@ pub(super) fn request_head(
 /// Sends the message and waits for the answer.
 pub(super) async fn run(
     connection: &Connection,
-    mut sender: SendRequest<Bytes>,
+    sender: SendRequest<Bytes>,
     method: &str,
     chunks: SmallVec<[Bytes; 2]>,
     options: &CallOptions<'_>,
 ) -> Result<Response> {
+    let (metadata, body) = send(connection, sender, method, chunks, options).await?;
+    receive(connection, method, metadata, body, options).await
+}
+
+/// Sends the message and waits for the beginning of the answer.
+pub(super) async fn send(
+    connection: &Connection,
+    mut sender: SendRequest<Bytes>,
+    method: &str,
+    chunks: SmallVec<[Bytes; 2]>,
+    options: &CallOptions<'_>,
+) -> Result<(HeaderMap, RecvStream)> {
     let failure = |error: h2::Error| connection.failure(method, &error);
     let timeout = options.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     let head = request_head(connection.address(), method, timeout, options.metadata)?;
@@ -71,25 +84,27 @@ pub(super) async fn run(
         }
     }
     let (head, body) = response.await.map_err(failure)?.into_parts();
-    receive(connection, method, head.status, head.headers, body, options).await
+    if let Some(Err(status)) = grpc_status::get(&head.headers) {
+        return Err(status);
+    }
+    if head.status != StatusCode::OK {
+        let (code, address) = (grpc_status::from_http(head.status), &connection.address().text);
+        return Err(Status::new(
+            code,
+            format!("{address} answers {method} with HTTP status {}", head.status),
+        ));
+    }
+    Ok((head.headers, body))
 }
 
 async fn receive(
     connection: &Connection,
     method: &str,
-    http_status: StatusCode,
     metadata: HeaderMap,
-    mut body: h2::RecvStream,
+    mut body: RecvStream,
     options: &CallOptions<'_>,
 ) -> Result<Response> {
-    if let Some(Err(status)) = grpc_status::get(&metadata) {
-        return Err(status);
-    }
     let address = &connection.address().text;
-    if http_status != StatusCode::OK {
-        let code = grpc_status::from_http(http_status);
-        return Err(Status::new(code, format!("{address} answers {method} with HTTP status {http_status}")));
-    }
     let mut reader = MessageReader::new(options.max_response_bytes, options.align);
     while let Some(chunk) = body.data().await {
         let chunk = chunk.map_err(|error| connection.failure(method, &error))?;
@@ -99,16 +114,16 @@ async fn receive(
         // Fails only on a stream that has ended meanwhile, which the next read reports.
         let _ = body.flow_control().release_capacity(chunk.len());
     }
+    outcome(connection, method, &mut body).await?;
+    let message = reader.finish().map_err(|status| status.context(format_args!("{address}: {method}")))?;
+    Ok(Response { message, metadata })
+}
+
+/// How a call has ended, after its last message.
+pub(super) async fn outcome(connection: &Connection, method: &str, body: &mut RecvStream) -> Result<()> {
     let trailers = body.trailers().await.map_err(|error| connection.failure(method, &error))?;
-    match trailers.as_ref().and_then(grpc_status::get) {
-        Some(Ok(())) => {
-            let message =
-                reader.finish().map_err(|status| status.context(format_args!("{address}: {method}")))?;
-            Ok(Response { message, metadata })
-        }
-        Some(Err(status)) => Err(status),
-        None => {
-            Err(Status::internal(format!("{address} ended {method} without a status: it is no gRPC server")))
-        }
-    }
+    trailers.as_ref().and_then(grpc_status::get).unwrap_or_else(|| {
+        let address = &connection.address().text;
+        Err(Status::internal(format!("{address} ended {method} without a status: it is no gRPC server")))
+    })
 }

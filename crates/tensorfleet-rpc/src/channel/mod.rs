@@ -2,6 +2,7 @@
 
 mod call;
 mod connection;
+mod response_stream;
 mod watched_stream;
 
 use std::sync::Arc;
@@ -21,10 +22,12 @@ use tensorfleet_core::{Result, Status};
 
 use crate::frame::MAX_MESSAGE_BYTES;
 use crate::frame_memory;
-use crate::incoming::Incoming;
+use crate::incoming::{Incoming, MessageReader};
 use crate::parts::Parts;
 use connection::Connection;
 use watched_stream::Traffic;
+
+pub use response_stream::ResponseStream;
 
 /// Pauses between attempts to connect grow from this…
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -204,6 +207,28 @@ impl Channel {
             Ok(result) => result,
             Err(_) => Err(self.missed_deadline(method)),
         }
+    }
+
+    /// Calls a `method` that answers with several messages. Comes when the first of them is on its way.
+    pub async fn call_for_many(
+        &self,
+        method: &'static str,
+        message: Parts,
+        options: CallOptions<'_>,
+    ) -> Result<ResponseStream> {
+        let chunks = message.into_chunks(method)?;
+        let _outstanding = Outstanding::new(&self.shared.calls);
+        let (connection, sender) = self.connected(options.wait_for_ready).await?;
+        let pending = connection.begin_call();
+        let (_, body) = call::send(&connection, sender, method, chunks, &options).await?;
+        Ok(ResponseStream {
+            connection,
+            method,
+            body,
+            reader: MessageReader::new(options.max_response_bytes, options.align),
+            arrived: Bytes::new(),
+            _pending: pending,
+        })
     }
 
     /// Why there is no connection, if the last attempt failed or the last connection was lost. Without the address.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts as Head;
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use tokio::time::{timeout, timeout_at};
@@ -52,12 +52,13 @@ pub(super) async fn answer(
         tracing::error!("the handler of {method} panicked");
         Err(Status::internal(format!("{method} failed for a reason of its own; the server's log tells more")))
     });
-    let chunks = outcome.and_then(|reply| Ok((reply.message.into_chunks(&method)?, reply.metadata)));
-    Ok(match chunks {
-        Ok((chunks, metadata)) => {
-            let mut trailers = HeaderMap::with_capacity(1);
-            grpc_status::put(&mut trailers, Ok(()));
-            let mut answer = http::Response::new(ReplyBody::message(chunks, trailers));
+    let body = outcome.and_then(|reply| {
+        let chunks = reply.message.into_chunks(&method)?;
+        Ok((ReplyBody::message(chunks, reply.more), reply.metadata))
+    });
+    Ok(match body {
+        Ok((body, metadata)) => {
+            let mut answer = http::Response::new(body);
             *answer.headers_mut() = metadata;
             answer.headers_mut().insert(CONTENT_TYPE, GRPC);
             answer

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use http::HeaderMap;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -102,15 +103,20 @@ pub struct Request {
 
 /// An answer.
 pub struct Reply {
-    /// The message.
+    /// The message, or the first of several.
     pub message: Parts,
+    /// The messages that follow it, sent as they come.
+    pub more: Option<Messages>,
     /// Response headers, in addition to those of gRPC.
     pub metadata: HeaderMap,
 }
 
+/// Messages that come one after the other. An error ends them.
+pub type Messages = BoxStream<'static, Result<Parts>>;
+
 impl From<Parts> for Reply {
     fn from(message: Parts) -> Reply {
-        Reply { message, metadata: HeaderMap::new() }
+        Reply { message, more: None, metadata: HeaderMap::new() }
     }
 }
 

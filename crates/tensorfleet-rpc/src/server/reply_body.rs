@@ -1,6 +1,7 @@
-//! [`ReplyBody`]: the body of an answer — slices in order, then gRPC's trailers.
+//! [`ReplyBody`]: the body of an answer: slices in order, then gRPC's trailers; perhaps more messages before these.
 
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -9,25 +10,59 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use smallvec::SmallVec;
 
-/// Slices still to be sent (in reverse), then trailers if there are any.
+use tensorfleet_core::{Result, Status};
+
+use super::Messages;
+use crate::grpc_status;
+
+/// Slices still to be sent (in reverse), and what follows them.
 pub(crate) struct ReplyBody {
     chunks: SmallVec<[Bytes; 2]>,
-    trailers: Option<HeaderMap>,
+    rest: Rest,
+}
+
+enum Rest {
+    Nothing,
+    Trailers(HeaderMap),
+    /// Messages, then trailers that say how they ended.
+    Messages(Messages),
 }
 
 impl ReplyBody {
     pub(crate) fn empty() -> ReplyBody {
-        ReplyBody { chunks: SmallVec::new(), trailers: None }
+        ReplyBody { chunks: SmallVec::new(), rest: Rest::Nothing }
     }
 
     pub(crate) fn page(body: Bytes) -> ReplyBody {
-        ReplyBody { chunks: SmallVec::from_iter([body]), trailers: None }
+        ReplyBody { chunks: SmallVec::from_iter([body]), rest: Rest::Nothing }
     }
 
-    pub(crate) fn message(mut chunks: SmallVec<[Bytes; 2]>, trailers: HeaderMap) -> ReplyBody {
+    pub(crate) fn message(mut chunks: SmallVec<[Bytes; 2]>, more: Option<Messages>) -> ReplyBody {
         chunks.reverse();
-        ReplyBody { chunks, trailers: Some(trailers) }
+        let rest = more.map_or_else(|| Rest::Trailers(trailers(Ok(()))), Rest::Messages);
+        ReplyBody { chunks, rest }
     }
+
+    /// Gets the next message ready to be sent; the end if there is none.
+    fn poll_message(
+        messages: &mut Messages,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<SmallVec<[Bytes; 2]>>>> {
+        let poll = AssertUnwindSafe(|| messages.as_mut().poll_next(context));
+        let Ok(next) = catch_unwind(poll) else {
+            tracing::error!("making an answer panicked");
+            return Poll::Ready(Some(Err(Status::internal(
+                "the answer failed; the server's log tells more",
+            ))));
+        };
+        next.map(|next| next.map(|message| message.and_then(|message| message.into_chunks("the caller"))))
+    }
+}
+
+fn trailers(status: std::result::Result<(), &Status>) -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(1);
+    grpc_status::put(&mut trailers, status);
+    trailers
 }
 
 impl Body for ReplyBody {
@@ -36,20 +71,41 @@ impl Body for ReplyBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let data = self.chunks.pop().map(Frame::data);
-        Poll::Ready(data.or_else(|| self.trailers.take().map(Frame::trailers)).map(Ok))
+        loop {
+            if let Some(chunk) = self.chunks.pop() {
+                return Poll::Ready(Some(Ok(Frame::data(chunk))));
+            }
+            let end = match std::mem::replace(&mut self.rest, Rest::Nothing) {
+                Rest::Nothing => return Poll::Ready(None),
+                Rest::Trailers(trailers) => trailers,
+                Rest::Messages(mut messages) => match ReplyBody::poll_message(&mut messages, context) {
+                    Poll::Pending => {
+                        self.rest = Rest::Messages(messages);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Some(Ok(mut chunks))) => {
+                        chunks.reverse();
+                        (self.chunks, self.rest) = (chunks, Rest::Messages(messages));
+                        continue;
+                    }
+                    Poll::Ready(Some(Err(status))) => trailers(Err(&status)),
+                    Poll::Ready(None) => trailers(Ok(())),
+                },
+            };
+            return Poll::Ready(Some(Ok(Frame::trailers(end))));
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.chunks.is_empty() && self.trailers.is_none()
+        self.chunks.is_empty() && matches!(self.rest, Rest::Nothing)
     }
 
     fn size_hint(&self) -> SizeHint {
         // A content-length is for pages only; gRPC's answers do not have one.
-        match (&self.chunks[..], &self.trailers) {
-            ([page], None) => SizeHint::with_exact(page.len() as u64),
+        match (&self.chunks[..], &self.rest) {
+            ([page], Rest::Nothing) => SizeHint::with_exact(page.len() as u64),
             _ => SizeHint::default(),
         }
     }
