@@ -4,6 +4,7 @@ pub mod address;
 mod client;
 mod cluster_spec;
 mod cluster_text;
+mod finished_steps;
 mod fleet_messages;
 mod graph_version;
 mod io;

@@ -17,8 +17,10 @@ use tensorfleet_rpc::{
     CallOptions, Channel, HeaderMap, Incoming, Parts, ResponseStream, recv_tensor, tensors,
 };
 
+use crate::finished_steps::{self, FinishedSteps};
 use crate::fleet_messages::{RECV_TENSORS_METHOD, RecvTensorsRequest, RecvTensorsResponse};
 use crate::random;
+use crate::service::CLUSTER_HEADER;
 use crate::wire_status::check_body;
 use crate::worker::{Part, RunGraph, RunGraphOutput};
 
@@ -40,11 +42,20 @@ pub(crate) struct RemoteWorker {
     channel: Channel,
     /// Whether it has shown that it does not know our own methods: a TensorFlow server.
     is_foreign: Arc<AtomicBool>,
+    /// Whether it has shown that it does.
+    is_ours: Arc<AtomicBool>,
+    /// Steps it has not been told to forget.
+    finished: Arc<FinishedSteps>,
 }
 
 impl RemoteWorker {
     pub(crate) fn new(channel: Channel) -> RemoteWorker {
-        RemoteWorker { channel, is_foreign: Arc::default() }
+        RemoteWorker {
+            channel,
+            is_foreign: Arc::default(),
+            is_ours: Arc::default(),
+            finished: Arc::default(),
+        }
     }
 
     /// Where it listens.
@@ -85,6 +96,7 @@ impl RemoteWorker {
         let options = CallOptions { deadline: Some(deadline), metadata, ..CallOptions::default() };
         let request = Parts::from_message(&GetStatusRequest {});
         let response = self.channel.call("/tensorflow.WorkerService/GetStatus", request, options).await?;
+        self.is_ours.store(response.metadata.contains_key(CLUSTER_HEADER), Ordering::Relaxed);
         Ok((response.message.decode()?, response.metadata))
     }
 
@@ -146,9 +158,19 @@ impl RemoteWorker {
         let sends: Vec<(&str, &Tensor)> =
             request.sends.iter().map(|(key, tensor)| (key.as_str(), tensor)).collect();
         let message = tensors::with_named_tensors(SEND_FIELD, &sends, &rest);
-        let options = CallOptions { align: RUN_GRAPH_PAYLOAD, ..CallOptions::default() };
-        let response = self.channel.call("/tensorflow.WorkerService/RunGraph", message, options).await?;
-        let response: RunGraphResponse = response.message.decode()?;
+        let finished = self.finished.take();
+        let header = finished_steps::write(&finished);
+        let metadata = [(finished_steps::HEADER, header.as_str())];
+        let options = CallOptions {
+            align: RUN_GRAPH_PAYLOAD,
+            metadata: if finished.is_empty() { &[] } else { &metadata },
+            ..CallOptions::default()
+        };
+        let called = self.channel.call("/tensorflow.WorkerService/RunGraph", message, options).await;
+        if called.is_err() {
+            self.forget_soon(finished);
+        }
+        let response: RunGraphResponse = called?.message.decode()?;
         check_body(response.status_code, &response.status_error_message)?;
         let tensor = |named: tensorfleet_proto::tensorflow::NamedTensorProto| {
             let proto = named.tensor.ok_or_else(|| Status::internal("a returned tensor is missing"))?;
@@ -159,6 +181,49 @@ impl RemoteWorker {
             step_stats: response.step_stats,
             graphs: response.partition_graph,
         })
+    }
+
+    /// Tells the task, with the next step or else soon, that it can forget a step that went well. Whether that is possible:
+    /// a TensorFlow server must be told by [`RemoteWorker::cleanup_step`].
+    pub(crate) fn cleanup_soon(&self, step_id: i64) -> bool {
+        let is_ours = self.is_ours.load(Ordering::Relaxed);
+        if is_ours {
+            self.forget_soon(vec![step_id]);
+        }
+        is_ours
+    }
+
+    fn forget_soon(&self, steps: Vec<i64>) {
+        if steps.is_empty() || !self.finished.add(steps) {
+            return;
+        }
+        let worker = self.clone();
+        crate::io::handle().spawn(async move {
+            loop {
+                tokio::time::sleep(finished_steps::WAIT).await;
+                worker.forget_now().await;
+                if !worker.finished.stop_watching() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Tells the task about all steps that it can forget.
+    pub(crate) async fn forget_now(&self) {
+        loop {
+            let steps = self.finished.take();
+            if steps.is_empty() {
+                return;
+            }
+            for step in steps {
+                // A task that is gone has forgotten it, any other forgets it in time.
+                if let Err(status) = self.cleanup_step(step).await {
+                    tracing::debug!("cleaning up step {step} on {}: {status}", self.address());
+                    return;
+                }
+            }
+        }
     }
 
     pub(crate) async fn cleanup_step(&self, step_id: i64) -> Result<()> {

@@ -26,6 +26,7 @@ use tensorfleet_proto::tensorflow::{
 use tensorfleet_rpc::{Handler, HeaderMap, MethodInfo, Page, Parts, Reply, Request, tensors};
 use tensorfleet_runtime::plan::Signature;
 
+use crate::finished_steps;
 use crate::fleet_messages::{
     RECV_TENSORS_METHOD, RecvTensorsRequest, RecvTensorsResponse, SHUTDOWN_METHOD, STATUS_METHOD,
 };
@@ -234,7 +235,12 @@ impl ServerCore {
                     worker.recv_tensor(request.step_id, &request.rendezvous_key, request.request_id).await?;
                 tensors::recv_tensor_response(&value, micros_now())
             }
-            "RunGraph" => self.run_graph(message.decode()?, connection).await?,
+            "RunGraph" => {
+                let finished =
+                    request.metadata.get(finished_steps::HEADER).and_then(|value| value.to_str().ok());
+                finished_steps::read(finished.unwrap_or_default()).for_each(|step| worker.cleanup_step(step));
+                self.run_graph(message.decode()?, connection).await?
+            }
             "CleanupGraph" => {
                 let request: CleanupGraphRequest = message.decode()?;
                 worker.cleanup_step(request.step_id);

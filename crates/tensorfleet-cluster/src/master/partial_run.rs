@@ -67,7 +67,7 @@ impl MasterSession {
         let progress = Progress {
             is_fed: vec![false; plan.signature.feeds.len()],
             is_fetched: vec![false; plan.signature.fetches.len()],
-            _cleanup: Cleanup { peers: self.peers.clone(), plan: plan.clone(), step_id },
+            _cleanup: Cleanup { peers: self.peers.clone(), plan: plan.clone(), step_id, went_well: false },
         };
         let run = PartialRun { plan, step_id, progress: tokio::sync::Mutex::new(Some(progress)) };
         self.partial_runs.lock().insert(handle.clone(), Arc::new(run));

@@ -321,6 +321,7 @@ impl MasterSession {
                 Ok(Peer::Remote(worker)) => {
                     let handle = self.handle.clone();
                     let tell = async move {
+                        worker.forget_now().await;
                         if let Err(status) = worker.delete_session(&handle).await {
                             tracing::debug!("closing session {handle} on {task}: {status}");
                         }

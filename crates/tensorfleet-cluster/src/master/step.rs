@@ -42,6 +42,8 @@ pub(super) struct Cleanup {
     pub(super) peers: Arc<Peers>,
     pub(super) plan: Arc<PlannedStep>,
     pub(super) step_id: i64,
+    /// Whether nothing of the step is left to be stopped, so that there is no hurry.
+    pub(super) went_well: bool,
 }
 
 impl Drop for Cleanup {
@@ -49,6 +51,7 @@ impl Drop for Cleanup {
         for partition in &self.plan.partitions {
             match self.peers.peer(&partition.task) {
                 Ok(Peer::Local(worker)) => worker.cleanup_step(self.step_id),
+                Ok(Peer::Remote(worker)) if self.went_well && worker.cleanup_soon(self.step_id) => {}
                 Ok(Peer::Remote(worker)) => {
                     let (step_id, task) = (self.step_id, partition.task.clone());
                     io::handle().spawn(async move {
@@ -81,9 +84,11 @@ impl MasterSession {
         check_feeds(plan, &feeds)?;
         let _running = self.running.enter()?;
         let step_id = random::step_id();
-        let cleanup = Cleanup { peers: self.peers.clone(), plan: plan.clone(), step_id };
+        let mut cleanup =
+            Cleanup { peers: self.peers.clone(), plan: plan.clone(), step_id, went_well: false };
         let timeout = options.timeout.or(self.config.operation_timeout);
         let outputs = self.bounded(timeout, self.run_partitions(plan, step_id, &feeds, options)).await?;
+        cleanup.went_well = true;
         drop(cleanup);
         gather(plan, outputs)
     }
