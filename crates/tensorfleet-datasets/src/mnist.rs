@@ -61,7 +61,7 @@ pub fn embedded() -> Result<DataSets> {
 /// and a twelfth of smaller files.
 ///
 /// ```no_run
-/// let clothes = tensorfleet_datasets::mnist::read_data_sets("/usr/share/dataset-fashion-mnist".as_ref())?;
+/// let clothes = tensorfleet_datasets::mnist::read_data_sets("/usr/share/datasets/fashion-mnist".as_ref())?;
 /// assert_eq!(clothes.validation.len(), 5000);
 /// # Ok::<(), tensorfleet_core::Status>(())
 /// ```
