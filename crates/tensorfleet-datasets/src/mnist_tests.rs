@@ -117,7 +117,7 @@ fn a_file_that_may_not_be_read_is_named() {
     use std::os::unix::fs::PermissionsExt;
     let directory = directory(|_| false);
     let images = directory.path().join("train-images-idx3-ubyte.gz");
-    fs::set_permissions(&images, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&images, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(&images).is_ok() {
         println!("skipped: this user may read every file");
         return;
