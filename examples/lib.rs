@@ -3,3 +3,6 @@
 //! | program | shows |
 //! | --- | --- |
 //! | `line_fit` | a graph, gradients, a session in this process |
+
+#[cfg(doctest)]
+mod guides;
