@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tensorfleet::flags::TaskFlags;
 
+use crate::launch::{LAUNCH_HELP, LaunchArguments};
+
 /// Distributed TensorFlow: servers of a cluster, and a look at a running one.
 #[derive(Parser, Debug)]
 #[command(name = "tensorfleet", version, arg_required_else_help = true, after_help = AFTER_HELP)]
@@ -39,6 +41,9 @@ pub(crate) enum Command {
     /// End all tasks of a cluster.
     #[command(after_help = STOP_HELP)]
     Stop(StopArguments),
+    /// Run any training program as a cluster on this machine.
+    #[command(after_help = LAUNCH_HELP)]
+    Launch(LaunchArguments),
 }
 
 const STOP_HELP: &str = "\
@@ -132,7 +137,7 @@ pub(crate) struct StatusArguments {
 }
 
 /// A time in seconds, possibly with a fraction.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
     Duration::try_from_secs_f64(number).map_err(|_| format!("{text} s is not a time to wait"))
 }
