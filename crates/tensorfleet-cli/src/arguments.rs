@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use tensorfleet::flags::TaskFlags;
 
 use crate::launch::{LAUNCH_HELP, LaunchArguments};
+use crate::train::{TRAIN_HELP, TrainArguments};
 
 /// Distributed TensorFlow: servers of a cluster, and a look at a running one.
 #[derive(Parser, Debug)]
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     /// End all tasks of a cluster.
     #[command(after_help = STOP_HELP)]
     Stop(StopArguments),
+    /// Train a model on a cluster of processes on this machine, and watch it.
+    #[command(after_help = TRAIN_HELP)]
+    Train(TrainArguments),
     /// Run any training program as a cluster on this machine.
     #[command(after_help = LAUNCH_HELP)]
     Launch(LaunchArguments),

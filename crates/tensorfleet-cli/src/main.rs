@@ -10,6 +10,7 @@ mod status;
 mod status_table;
 mod stop;
 mod terminal;
+mod train;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
         Command::Stop(arguments) => stop::run(&arguments).map_err(|failure| (failure, "stop")),
         Command::Launch(arguments) => launch::run(arguments).map_err(|failure| (failure, "launch")),
+        Command::Train(arguments) => train::run(arguments).map_err(|failure| (failure, "train mnist")),
         Command::Status(arguments) => status::run(&arguments).map_err(|failure| (failure, "status")),
     };
     match outcome {

@@ -34,6 +34,11 @@ pub(crate) fn stdout_columns() -> Option<usize> {
     console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns))
 }
 
+/// The same of standard error.
+pub(crate) fn stderr_columns() -> Option<usize> {
+    console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
