@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use tensorfleet::flags::TaskFlags;
 use tensorfleet::Result;
+use tensorfleet::flags::TaskFlags;
 use tensorfleet_core::ensure;
 
 use crate::arguments::seconds;

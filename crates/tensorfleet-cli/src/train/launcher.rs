@@ -12,7 +12,7 @@ use super::log_dir::LogDir;
 use super::progress::{Activity, Progress};
 use super::progress_display::{ProgressDisplay, REDRAW_EVERY};
 use super::report::{Outcome, Report};
-use super::result_text;
+use super::result_text::{self, Context};
 use crate::Failure;
 use crate::gutter::duration;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream};
@@ -55,23 +55,20 @@ pub(super) fn run(arguments: &MnistArguments) -> Result<(), Failure> {
 }
 
 fn first_line(arguments: &MnistArguments, log_dir: &LogDir) -> String {
-    let counted = |count: usize, what: &str| match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
+    let workers = match arguments.num_workers() {
+        1 => "1 worker".to_string(),
+        count => format!("{count} workers"),
     };
-    let ps = counted(arguments.num_ps(), "parameter server");
-    let workers = counted(arguments.num_workers(), "worker");
-    let mode = if arguments.sync { "in step" } else { "each at its own pace" };
+    let mode = if arguments.sync { "synchronous" } else { "asynchronous" };
     let resumed = match log_dir.saved_step() {
         Some(step) if step >= i64::from(arguments.steps) => format!(
-            "; {} has made {step} steps already, so it is only judged (--steps {} goes on)",
-            log_dir.path(),
+            "; all {step} steps are made already, so the model is only judged (--steps {} goes on)",
             2 * step
         ),
-        Some(step) => format!("; goes on at step {step} of {}", log_dir.path()),
+        Some(step) => format!("; goes on at step {step}"),
         None => String::new(),
     };
-    format!("Training on {ps} and {workers}, {mode}{resumed}")
+    format!("Training on {} ps and {workers}, {mode}{resumed}", arguments.num_ps())
 }
 
 /// What a task is told: parameter servers only serve, workers train.
@@ -279,7 +276,13 @@ impl<'a> Training<'a> {
         };
         let text = match self.arguments.json {
             true => result_text::json(&outcome, self.log_dir.path()),
-            false => result_text::for_stdout(&outcome, &self.progress.curve, self.log_dir.path()),
+            false => {
+                let (curve, total_steps) = (&self.progress.curve, self.arguments.steps);
+                result_text::for_stdout(
+                    &outcome,
+                    &Context { curve, log_dir: self.log_dir.path(), total_steps },
+                )
+            }
         };
         let mut out = std::io::stdout().lock();
         // A reader who has seen enough (`| head`) is no error.

@@ -17,7 +17,7 @@ const REDRAWS_PER_SECOND: u8 = 20;
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const SPINNER_MS: u128 = 100;
 /// A bar shorter than this shows nothing, one that is longer nothing more.
-const BAR_COLUMNS: std::ops::RangeInclusive<usize> = 8..=36;
+const BAR_COLUMNS: std::ops::RangeInclusive<usize> = 10..=36;
 /// Workers with a line of their own.
 const MAX_WORKERS: usize = 8;
 const CURVE_COLUMNS: usize = 60;
@@ -268,7 +268,7 @@ mod tests {
             assert!(lines.iter().all(|line| line.chars().count() <= columns), "{lines:#?}");
         }
         let narrow = render(&progress, Duration::ZERO, 50, Colors::Off);
-        assert_eq!(narrow[0], "⠋ ━━━━━━━──────  step 500/1000 · 3 s left");
+        assert_eq!(narrow[0], "⠋ ━━━━━━━━━━───────────  step 500/1000 · 3 s left");
     }
 
     #[test]

@@ -17,6 +17,7 @@ const CURVE_COLUMNS: usize = 48;
 const WORST: usize = 3;
 
 const GOOD: &str = "1;32";
+const ACCENT: &str = "36";
 const RIGHT: &str = "32";
 const BAD: &str = "1;31";
 const DIM: &str = "2";
@@ -40,20 +41,21 @@ pub(super) fn json(outcome: &Outcome, log_dir: &str) -> String {
     .to_string()
 }
 
-/// Everything as text for standard output.
-pub(super) fn for_stdout(outcome: &Outcome, curve: &Curve, log_dir: &str) -> String {
-    let columns = stdout_columns().unwrap_or(DEFAULT_COLUMNS);
-    render(outcome, curve, log_dir, &command(), columns, Colors::of(&std::io::stdout()))
+/// What the text is made of besides the outcome.
+pub(super) struct Context<'a> {
+    pub(super) curve: &'a Curve,
+    pub(super) log_dir: &'a str,
+    /// How many steps the training was to make in all.
+    pub(super) total_steps: u32,
 }
 
-fn render(
-    outcome: &Outcome,
-    curve: &Curve,
-    log_dir: &str,
-    command: &str,
-    columns: usize,
-    colors: Colors,
-) -> String {
+/// Everything as text for standard output.
+pub(super) fn for_stdout(outcome: &Outcome, context: &Context<'_>) -> String {
+    let columns = stdout_columns().unwrap_or(DEFAULT_COLUMNS);
+    render(outcome, context, &command(), columns, Colors::of(&std::io::stdout()))
+}
+
+fn render(outcome: &Outcome, context: &Context<'_>, command: &str, columns: usize, colors: Colors) -> String {
     let evaluation = &outcome.evaluation;
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -63,30 +65,23 @@ fn render(
         colors.paint(GOOD, &format!("{:.1} %", 100.0 * evaluation.accuracy())),
         evaluation.num_digits()
     );
-    let _ = match outcome.step > outcome.first_step {
-        true => writeln!(
-            text,
-            "{} steps in {:.1} s, {:.0} steps/s; validation cross entropy {:.3}",
-            outcome.step - outcome.first_step,
-            outcome.seconds,
-            outcome.steps_per_second(),
-            evaluation.validation_cross_entropy
-        ),
-        false => writeln!(text, "validation cross entropy {:.3}", evaluation.validation_cross_entropy),
-    };
-    if let (Some(first), Some(last)) = (curve.first(), curve.last()) {
-        let line = curve.line(CURVE_COLUMNS.min(columns.saturating_sub(22)));
-        let _ = writeln!(text, "loss {first:.3} {} {last:.3}", colors.paint("36", &line));
+    if outcome.step > outcome.first_step {
+        let (steps, seconds) = (outcome.step - outcome.first_step, outcome.seconds);
+        let _ = writeln!(text, "{steps} steps in {seconds:.1} s, {:.0} steps/s", outcome.steps_per_second());
+    }
+    let _ = writeln!(text, "cross entropy of validation digits {:.3}", evaluation.validation_cross_entropy);
+    if let (Some(first), Some(last)) = (context.curve.first(), context.curve.last()) {
+        let line = context.curve.line(CURVE_COLUMNS.min(columns.saturating_sub(18)));
+        let _ = writeln!(text, "loss {first:.3} {} {last:.3}", colors.paint(ACCENT, &line));
     }
     text.push('\n');
-    let table = confusion_table(evaluation, colors);
-    match table_columns(evaluation) <= columns {
-        true => text.push_str(&table),
-        false => text.push_str(&digit_list(evaluation)),
-    }
-    text.push_str(&mistakes(evaluation));
+    text.push_str(&match table_columns(evaluation) <= columns {
+        true => confusion_table(evaluation, colors),
+        false => digit_list(evaluation),
+    });
+    text.push_str(&mistakes(evaluation, columns));
     text.push('\n');
-    files_and_next_steps(&mut text, outcome, log_dir, command, colors);
+    files_and_next_steps(&mut text, outcome, context, command, columns, colors);
     text
 }
 
@@ -104,10 +99,10 @@ fn confusion_table(evaluation: &Evaluation, colors: Colors) -> String {
     let width = cell_columns(evaluation);
     let worst = evaluation.worst_pairs(WORST);
     let heads: String = (0..evaluation.confusion.len()).map(|digit| format!("{digit:>width$}")).collect();
-    let mut text = format!("{}\n", colors.paint(DIM, &format!("{:>7} {heads}", "as")));
+    let mut text = colors.paint(DIM, &format!("{:>7}  recognised as", ""));
+    text.push_str(&format!("\n{}\n", colors.paint(DIM, &format!("{:>7} {heads}", "digit"))));
     for (truth, row) in evaluation.confusion.iter().enumerate() {
-        let name = if truth == 0 { "digit" } else { "" };
-        text.push_str(&colors.paint(DIM, &format!("{name:>5} {truth} ")));
+        text.push_str(&colors.paint(DIM, &format!("{truth:>7} ")));
         for (guess, &count) in row.iter().enumerate() {
             let cell = if count == 0 { "·".to_string() } else { count.to_string() };
             let color = match (truth == guess, count, worst.iter().any(|&(t, g, _)| (t, g) == (truth, guess)))
@@ -125,13 +120,17 @@ fn confusion_table(evaluation: &Evaluation, colors: Colors) -> String {
     text
 }
 
-/// The short form: which part of each digit was recognised.
+/// The short form: which part of each digit was recognised, two digits a line.
 fn digit_list(evaluation: &Evaluation) -> String {
-    let mut text = String::new();
-    for (truth, row) in evaluation.confusion.iter().enumerate() {
-        let _ = writeln!(text, "{truth}  {:>5.1} %", share(row, truth));
-    }
-    text
+    let shares: Vec<String> = evaluation
+        .confusion
+        .iter()
+        .enumerate()
+        .map(|(truth, row)| format!("{truth} {:>6.1} %", share(row, truth)))
+        .collect();
+    let half = shares.len().div_ceil(2);
+    let pairs = shares.iter().zip(shares.iter().skip(half));
+    pairs.map(|(left, right)| format!("  {left}    {right}\n")).collect()
 }
 
 /// The percentage of a digit that was recognised.
@@ -140,28 +139,52 @@ fn share(row: &[u32], digit: usize) -> f64 {
     100.0 * f64::from(right) / f64::from(row.iter().sum::<u32>().max(1))
 }
 
-fn mistakes(evaluation: &Evaluation) -> String {
-    let worst = evaluation.worst_pairs(WORST);
-    if worst.is_empty() {
-        return "no mistakes\n".to_string();
+fn mistakes(evaluation: &Evaluation, columns: usize) -> String {
+    let mut text = "most often mistaken:".to_string();
+    for (place, (truth, guess, count)) in evaluation.worst_pairs(WORST).into_iter().enumerate() {
+        let comma = if place == 0 { "" } else { "," };
+        let pair = format!("{comma} {truth} for {guess} ({count}×)");
+        // The worst comes first, so a line that is full has what matters.
+        if text.chars().count() + pair.chars().count() < columns {
+            text.push_str(&pair);
+        }
     }
-    let pairs: Vec<String> =
-        worst.iter().map(|(truth, guess, count)| format!("{truth} for {guess} ({count}×)")).collect();
-    format!("most often mistaken: {}\n", pairs.join(", "))
+    match evaluation.num_right() == evaluation.num_digits() {
+        true => "no mistakes\n".to_string(),
+        false => format!("{text}\n"),
+    }
 }
 
-fn files_and_next_steps(text: &mut String, outcome: &Outcome, log_dir: &str, command: &str, colors: Colors) {
+fn files_and_next_steps(
+    text: &mut String,
+    outcome: &Outcome,
+    context: &Context<'_>,
+    command: &str,
+    columns: usize,
+    colors: Colors,
+) {
+    let log_dir = context.log_dir;
     let dir = quoted(log_dir);
     let checkpoint = outcome.checkpoint.strip_prefix(&format!("{log_dir}/")).unwrap_or(&outcome.checkpoint);
-    let _ = writeln!(text, "{}", colors.paint(BOLD, "Files"));
-    let _ = writeln!(text, "  {log_dir}: checkpoint {checkpoint}, event files");
+    let _ = writeln!(text, "{}", colors.paint(BOLD, &format!("Files in {log_dir}")));
+    let _ = writeln!(text, "  {checkpoint}.* is the checkpoint, events.* are for TensorBoard");
     let _ = writeln!(text, "{}", colors.paint(BOLD, "Next"));
-    for (suggestion, purpose) in [
+    let suggestions = [
         (format!("{command} checkpoint show {dir}"), "what was learnt"),
         (format!("tensorboard --logdir {dir}"), "curves of loss and accuracy"),
-        (format!("{command} train mnist --log_dir {dir} --steps {}", 2 * outcome.step), "train on"),
-    ] {
-        let _ = writeln!(text, "  {suggestion}  {}", colors.paint(DIM, &format!("# {purpose}")));
+        (
+            format!("{command} train mnist --log_dir {dir} --steps {}", u64::from(context.total_steps) * 2),
+            "train on",
+        ),
+    ];
+    let width =
+        suggestions.iter().map(|(suggestion, _)| suggestion.chars().count()).max().unwrap_or_default();
+    let has_room = suggestions.iter().all(|(_, purpose)| 2 + width + 4 + purpose.len() <= columns);
+    for (suggestion, purpose) in suggestions {
+        let _ = match has_room {
+            true => writeln!(text, "  {suggestion:<width$}  {}", colors.paint(DIM, &format!("# {purpose}"))),
+            false => writeln!(text, "  {suggestion}"),
+        };
     }
 }
 
@@ -180,40 +203,53 @@ mod tests {
         Outcome { first_step: 0, step: 3000, seconds: 6.0, checkpoint, evaluation }
     }
 
+    fn rendered(outcome: &Outcome, curve: &Curve, columns: usize, colors: Colors) -> String {
+        let context = Context { curve, log_dir: "/tmp/run", total_steps: 3000 };
+        render(outcome, &context, "tensorfleet", columns, colors)
+    }
+
     #[test]
     fn the_result_is_a_table_where_there_is_room() {
         let mut curve = Curve::default();
         (0..4).for_each(|step| curve.push(step, 2.0f32.powi(-step as i32)));
-        let text = render(&outcome(), &curve, "/tmp/run", "tensorfleet", 80, Colors::Off);
+        let text = rendered(&outcome(), &curve, 100, Colors::Off);
         let expected = "\
 99.5 % of 1910 test digits recognised
-3000 steps in 6.0 s, 500 steps/s; validation cross entropy 0.123
+3000 steps in 6.0 s, 500 steps/s
+cross entropy of validation digits 0.123
 loss 1.000 █▆▃▁ 0.469
 
-     as    0   1   2   3   4   5   6   7   8   9
-digit 0  190   ·   ·   ·   ·   ·   ·   ·   ·   ·  100.0 %
+         recognised as
+  digit    0   1   2   3   4   5   6   7   8   9
+      0  190   ·   ·   ·   ·   ·   ·   ·   ·   ·  100.0 %
 ";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("\n      4    ·   ·   ·   · 190   ·   ·   ·   ·   7   96.4 %\n"), "{text}");
-        assert!(text.contains("\nmost often mistaken: 4 for 9 (7×), 2 for 7 (3×)\n"), "{text}");
-        assert!(text.contains("\n  /tmp/run: checkpoint model.ckpt-3000, event files\n"), "{text}");
-        assert!(
-            text.contains("\n  tensorfleet train mnist --log_dir /tmp/run --steps 6000  # train on\n"),
-            "{text}"
-        );
+        let end = "
+most often mistaken: 4 for 9 (7×), 2 for 7 (3×)
+
+Files in /tmp/run
+  model.ckpt-3000.* is the checkpoint, events.* are for TensorBoard
+Next
+  tensorfleet checkpoint show /tmp/run                     # what was learnt
+  tensorboard --logdir /tmp/run                            # curves of loss and accuracy
+  tensorfleet train mnist --log_dir /tmp/run --steps 6000  # train on
+";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]
     fn narrow_terminals_get_the_short_form() {
-        let text = render(&outcome(), &Curve::default(), "/tmp/run", "tensorfleet", 40, Colors::Off);
-        assert!(text.contains("\n4   96.4 %\n") && !text.contains('·'), "{text}");
+        let text = rendered(&outcome(), &Curve::default(), 40, Colors::Off);
+        assert!(text.contains("\n  4   96.4 %    9  100.0 %\n") && !text.contains('·'), "{text}");
+        assert!(text.contains("\nmost often mistaken: 4 for 9 (7×)\n"), "{text}");
+        assert!(text.ends_with("--steps 6000\n"), "{text}");
     }
 
     #[test]
     fn colours_do_not_change_the_text() {
-        let plain = render(&outcome(), &Curve::default(), "/tmp/run", "tensorfleet", 80, Colors::Off);
-        let colored = render(&outcome(), &Curve::default(), "/tmp/run", "tensorfleet", 80, Colors::On);
-        let mut stripped = colored;
+        let plain = rendered(&outcome(), &Curve::default(), 80, Colors::Off);
+        let mut stripped = rendered(&outcome(), &Curve::default(), 80, Colors::On);
         while let Some(start) = stripped.find("\x1b[") {
             let end = stripped[start..].find('m').unwrap();
             stripped.replace_range(start..=start + end, "");

@@ -14,7 +14,7 @@ use super::digits_model::DigitsModel;
 use super::evaluation::Evaluation;
 use super::log_dir::LogDir;
 use super::report::{Outcome, Report, Reporter, TEXT_EVERY};
-use super::result_text;
+use super::result_text::{self, Context};
 use super::sparkline::Curve;
 use crate::Failure;
 use crate::local_cluster::{End, short_name};
@@ -220,7 +220,10 @@ impl Worker<'_> {
         let log_dir = self.log_dir.as_ref().map_or("", LogDir::path);
         let text = match self.arguments.json {
             true => result_text::json(outcome, log_dir),
-            false => result_text::for_stdout(outcome, &Curve::default(), log_dir),
+            false => {
+                let (curve, total_steps) = (&Curve::default(), self.arguments.steps);
+                result_text::for_stdout(outcome, &Context { curve, log_dir, total_steps })
+            }
         };
         let mut out = std::io::stdout().lock();
         let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
