@@ -20,10 +20,10 @@ const LAST_LINE_CHARS: usize = 200;
 const MAX_ADDRESSES: usize = 8;
 
 pub(crate) const LAUNCH_HELP: &str = "\
-PROGRAM is started once for each task, with its arguments and --ps_hosts, --worker_hosts, --job_name and --task_index after
-them; TF_CONFIG in its environment says the same. Lines it prints are shown with the task's name before them, stdout on stdout and
-stderr on stderr. worker/0 is the chief: when it has ended, the others get a moment to finish and are stopped, and its exit code
-is the launcher's (128 and the signal's number if it was killed). Ctrl-C stops all tasks; a second one kills them.
+PROGRAM is started once for each task, with its arguments and --ps_hosts, --worker_hosts, --job_name and --task_index after \
+them; TF_CONFIG in its environment says the same. Lines it prints are shown with the task's name before them, stdout on \
+stdout and stderr on stderr. worker/0 is the chief: when it has ended, the others get a moment to finish and are stopped, and \
+its exit code is the launcher's (128 and the signal's number if it was killed). Ctrl-C stops all tasks; a second one kills them.
 
 Examples:
   A trainer of yours with a parameter server and two workers:
@@ -118,13 +118,13 @@ fn program_of(arguments: &LaunchArguments, addresses: &Addresses, task: &TaskId)
 }
 
 fn first_line(addresses: &Addresses) -> String {
-    let all: Vec<String> = addresses
-        .iter()
-        .map(|(task, address)| {
-            let role = if task == TaskId::new("worker", 0) { " (chief)" } else { "" };
-            format!("{}{role} {address}", short_name(&task))
-        })
-        .collect();
+    let named = |(place, (task, address)): (usize, (TaskId, &str))| {
+        let role = if task == TaskId::new("worker", 0) { " (chief)" } else { "" };
+        // The host is the same for all.
+        let port = address.rfind(':').and_then(|colon| address.get(colon..)).filter(|_| place > 0);
+        format!("{}{role} {}", short_name(&task), port.unwrap_or(address))
+    };
+    let all: Vec<String> = addresses.iter().enumerate().map(named).collect();
     let shown = all.get(..MAX_ADDRESSES).unwrap_or(&all).join(", ");
     match all.len().saturating_sub(MAX_ADDRESSES) {
         0 => format!("starts {shown}"),

@@ -3,6 +3,7 @@
 mod arguments;
 mod gutter;
 mod launch;
+mod live_lines;
 mod local_cluster;
 mod serve;
 mod signals;

@@ -32,10 +32,12 @@ pub(crate) enum TrainCommand {
 }
 
 pub(crate) const MNIST_HELP: &str = "\
-Starts a cluster of processes on this machine, trains a network with one hidden layer on it and shows how well it reads
-digits it has never seen. Needs no files: a part of MNIST is built in. Checkpoints and event files are written into --log_dir, by
-default a new directory tensorfleet-mnist-N among the system's temporary files; a run with the --log_dir of an earlier one goes on
-where that one ended, up to --steps in all. Ctrl-C saves the model and stops.
+Starts a cluster of processes on this machine, trains a network with one hidden layer on it and shows how well it reads \
+digits it has never seen. Needs no files: a part of MNIST is built in.
+
+Checkpoints and event files are written into --log_dir, by default a new directory tensorfleet-mnist-N among the system's \
+temporary files. A run with the --log_dir of an earlier one goes on where that one ended, up to --steps in all. Ctrl-C saves \
+the model and stops.
 
 Examples:
   tensorfleet train mnist
@@ -46,11 +48,11 @@ Examples:
     tensorfleet train mnist --data_dir=mnist --log_dir=runs/first --steps 10000
   For a script:
     tensorfleet train mnist --json | jq .accuracy
-  On three machines, the same cluster on each with its own --job_name and --task_index; the log directory must be
-  one that all of them see:
-    tensorfleet train mnist --ps_hosts=a:2222 --worker_hosts=b:2222,c:2222 --log_dir=/shared/run --job_name=ps --task_index=0
-    tensorfleet train mnist --ps_hosts=a:2222 --worker_hosts=b:2222,c:2222 --log_dir=/shared/run --job_name=worker --task_index=0
-    tensorfleet train mnist --ps_hosts=a:2222 --worker_hosts=b:2222,c:2222 --log_dir=/shared/run --job_name=worker --task_index=1";
+  On three machines, with a log directory that all of them see:
+    ALL='--ps_hosts=a:2222 --worker_hosts=b:2222,c:2222 --log_dir=/shared/run'
+    tensorfleet train mnist $ALL --job_name=ps --task_index=0      # on a
+    tensorfleet train mnist $ALL --job_name=worker --task_index=0  # on b, the chief
+    tensorfleet train mnist $ALL --job_name=worker --task_index=1  # on c";
 
 /// How many steps a training takes if nothing is said: enough to recognise 95 of 100 digits, and over before one gets bored.
 const DEFAULT_STEPS: &str = "3000";
@@ -83,7 +85,7 @@ pub(crate) struct MnistArguments {
     pub(crate) batch_size: u32,
 
     /// How far each step goes.
-    #[arg(long = "learning_rate", alias = "learning-rate", value_name = "RATE", default_value = "0.003", value_parser = rate)]
+    #[arg(long = "learning_rate", alias = "learning-rate", value_name = "RATE", default_value = "0.002", value_parser = rate)]
     pub(crate) learning_rate: f64,
 
     /// Units of the hidden layer.

@@ -274,6 +274,7 @@ impl<'a> Training<'a> {
         let Some(outcome) = self.outcome.take() else {
             return Err(Status::internal("the chief has ended without a result").into());
         };
+        self.display.leave();
         let text = match self.arguments.json {
             true => result_text::json(&outcome, self.log_dir.path()),
             false => {
@@ -295,7 +296,7 @@ impl<'a> Training<'a> {
         let has_started = self.progress.first_step.is_some();
         if has_started {
             self.display.clear();
-            self.display.say("Stopping: the chief saves the model; once more ends it at once");
+            self.display.say("Stopping: the chief saves the model (once more kills it)");
         }
         self.stop(if has_started { STOP_GRACE } else { FAILURE_GRACE });
         self.display.say(&match self.log_dir.saved_step() {

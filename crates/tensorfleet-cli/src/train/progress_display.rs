@@ -3,16 +3,14 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-
 use super::progress::{Activity, Progress};
 use super::report::TEXT_EVERY;
 use crate::gutter::duration;
+use crate::live_lines::LiveLines;
 use crate::terminal::{Colors, stderr_columns};
 
 /// How often the lines change.
 pub(super) const REDRAW_EVERY: Duration = Duration::from_millis(100);
-const REDRAWS_PER_SECOND: u8 = 20;
 
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const SPINNER_MS: u128 = 100;
@@ -35,7 +33,7 @@ pub(super) struct ProgressDisplay {
 }
 
 enum Kind {
-    Bars { lines: MultiProgress, bars: Vec<ProgressBar>, colors: Colors },
+    Live { lines: LiveLines, colors: Colors },
     Lines { last: Instant },
 }
 
@@ -44,13 +42,7 @@ impl ProgressDisplay {
         let started = Instant::now();
         let stderr = std::io::stderr();
         let kind = match stderr.is_terminal() {
-            true => Kind::Bars {
-                lines: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(
-                    REDRAWS_PER_SECOND,
-                )),
-                bars: Vec::new(),
-                colors: Colors::of(&stderr),
-            },
+            true => Kind::Live { lines: LiveLines::default(), colors: Colors::of(&stderr) },
             false => Kind::Lines { last: started },
         };
         ProgressDisplay { started, kind }
@@ -59,19 +51,10 @@ impl ProgressDisplay {
     /// Shows how things are at `now`.
     pub(super) fn show(&mut self, progress: &Progress, now: Instant) {
         match &mut self.kind {
-            Kind::Bars { lines, bars, colors } => {
+            Kind::Live { lines, colors } => {
                 let columns = stderr_columns().unwrap_or(DEFAULT_COLUMNS);
                 let elapsed = now.saturating_duration_since(self.started);
-                let texts = render(progress, elapsed, columns, *colors);
-                while bars.len() < texts.len() {
-                    let style = ProgressStyle::with_template("{msg}")
-                        .unwrap_or_else(|_| ProgressStyle::default_bar());
-                    bars.push(lines.add(ProgressBar::new(1).with_style(style)));
-                }
-                for (bar, text) in bars.iter().zip(texts.into_iter().chain(std::iter::repeat(String::new())))
-                {
-                    bar.set_message(text);
-                }
+                lines.show(render(progress, elapsed, columns, *colors), columns);
             }
             Kind::Lines { last } => {
                 if now.saturating_duration_since(*last) >= TEXT_EVERY {
@@ -83,19 +66,26 @@ impl ProgressDisplay {
     }
 
     /// A line that stays, above those that change.
-    pub(super) fn say(&self, text: &str) {
-        match &self.kind {
-            // Fails only if the terminal is gone.
-            Kind::Bars { lines, .. } => drop(lines.println(text)),
+    pub(super) fn say(&mut self, text: &str) {
+        match &mut self.kind {
+            Kind::Live { lines, .. } => lines.say(text, stderr_columns().unwrap_or(DEFAULT_COLUMNS)),
+            // A reader that has gone must not end the training.
             Kind::Lines { .. } => drop(writeln!(std::io::stderr(), "{text}")),
+        }
+    }
+
+    /// Makes room for the result.
+    pub(super) fn leave(&mut self) {
+        self.clear();
+        if let Kind::Live { .. } = self.kind {
+            self.say("");
         }
     }
 
     /// Leaves the terminal as if no line had ever changed.
     pub(super) fn clear(&mut self) {
-        if let Kind::Bars { lines, bars, .. } = &mut self.kind {
-            bars.drain(..).for_each(|bar| bar.finish_and_clear());
-            let _ = lines.clear();
+        if let Kind::Live { lines, .. } = &mut self.kind {
+            lines.show(Vec::new(), stderr_columns().unwrap_or(DEFAULT_COLUMNS));
         }
     }
 }

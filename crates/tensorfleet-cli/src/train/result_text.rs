@@ -167,7 +167,14 @@ fn files_and_next_steps(
     let dir = quoted(log_dir);
     let checkpoint = outcome.checkpoint.strip_prefix(&format!("{log_dir}/")).unwrap_or(&outcome.checkpoint);
     let _ = writeln!(text, "{}", colors.paint(BOLD, &format!("Files in {log_dir}")));
-    let _ = writeln!(text, "  {checkpoint}.* is the checkpoint, events.* are for TensorBoard");
+    let _ = writeln!(text, "  {checkpoint}.*  {}", colors.paint(DIM, "# the checkpoint"));
+    let _ = writeln!(
+        text,
+        "  {:<1$}  {2}",
+        "events.*",
+        checkpoint.len() + 2,
+        colors.paint(DIM, "# for TensorBoard")
+    );
     let _ = writeln!(text, "{}", colors.paint(BOLD, "Next"));
     let suggestions = [
         (format!("{command} checkpoint show {dir}"), "what was learnt"),
@@ -229,7 +236,8 @@ loss 1.000 █▆▃▁ 0.469
 most often mistaken: 4 for 9 (7×), 2 for 7 (3×)
 
 Files in /tmp/run
-  model.ckpt-3000.* is the checkpoint, events.* are for TensorBoard
+  model.ckpt-3000.*  # the checkpoint
+  events.*           # for TensorBoard
 Next
   tensorfleet checkpoint show /tmp/run                     # what was learnt
   tensorboard --logdir /tmp/run                            # curves of loss and accuracy
