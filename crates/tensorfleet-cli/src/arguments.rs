@@ -5,6 +5,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tensorfleet::flags::TaskFlags;
 
+use crate::launch::{LAUNCH_HELP, LaunchArguments};
+use crate::train::{TRAIN_HELP, TrainArguments};
+
 /// Distributed TensorFlow: servers of a cluster, and a look at a running one.
 #[derive(Parser, Debug)]
 #[command(name = "tensorfleet", version, arg_required_else_help = true, after_help = AFTER_HELP)]
@@ -19,6 +22,8 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 Examples:
+  A cluster trains before your eyes:
+    tensorfleet train mnist
   A parameter server and a worker, each in its own shell:
     tensorfleet serve --ps_hosts=localhost:2222 --worker_hosts=localhost:2223 --job_name=ps --task_index=0
     tensorfleet serve --ps_hosts=localhost:2222 --worker_hosts=localhost:2223 --job_name=worker --task_index=0
@@ -39,6 +44,12 @@ pub(crate) enum Command {
     /// End all tasks of a cluster.
     #[command(after_help = STOP_HELP)]
     Stop(StopArguments),
+    /// Train a model on a cluster of processes on this machine, and watch it.
+    #[command(after_help = TRAIN_HELP)]
+    Train(TrainArguments),
+    /// Run any training program as a cluster on this machine.
+    #[command(after_help = LAUNCH_HELP)]
+    Launch(LaunchArguments),
 }
 
 const STOP_HELP: &str = "\
@@ -132,7 +143,7 @@ pub(crate) struct StatusArguments {
 }
 
 /// A time in seconds, possibly with a fraction.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
     Duration::try_from_secs_f64(number).map_err(|_| format!("{text} s is not a time to wait"))
 }

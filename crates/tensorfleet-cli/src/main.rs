@@ -1,10 +1,17 @@
 //! The `tensorfleet` command.
 
 mod arguments;
+mod gutter;
+mod launch;
+mod live_lines;
+mod local_cluster;
 mod serve;
+mod signals;
 mod status;
 mod status_table;
 mod stop;
+mod terminal;
+mod train;
 
 use std::process::ExitCode;
 
@@ -21,6 +28,8 @@ enum Failure {
     Error(Status),
     /// It was asked for something that makes no sense.
     Usage(Status),
+    /// It has said what there is to say, and this is its exit code.
+    Exit(u8),
 }
 
 impl From<Status> for Failure {
@@ -35,6 +44,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
         Command::Stop(arguments) => stop::run(&arguments).map_err(|failure| (failure, "stop")),
+        Command::Launch(arguments) => launch::run(arguments).map_err(|failure| (failure, "launch")),
+        Command::Train(arguments) => train::run(arguments).map_err(|failure| (failure, "train mnist")),
         Command::Status(arguments) => status::run(&arguments).map_err(|failure| (failure, "status")),
     };
     match outcome {
@@ -47,6 +58,7 @@ fn main() -> ExitCode {
             eprintln!("error: {}\nFor examples try 'tensorfleet {command} --help'.", status.text());
             ExitCode::from(2)
         }
+        Err((Failure::Exit(code), _)) => ExitCode::from(code),
     }
 }
 
