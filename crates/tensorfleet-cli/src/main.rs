@@ -1,10 +1,17 @@
 //! The `tensorfleet` command.
 
 mod arguments;
+mod bench;
+mod checkpoint;
+mod completions;
+mod graph;
 mod serve;
 mod status;
 mod status_table;
 mod stop;
+mod table;
+mod terminal;
+mod units;
 
 use std::process::ExitCode;
 
@@ -21,6 +28,10 @@ enum Failure {
     Error(Status),
     /// It was asked for something that makes no sense.
     Usage(Status),
+    /// It could not, and 1 means something else.
+    Trouble(Status),
+    /// It compared two things, which are different, and has said so.
+    Differs,
 }
 
 impl From<Status> for Failure {
@@ -35,6 +46,15 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
         Command::Stop(arguments) => stop::run(&arguments).map_err(|failure| (failure, "stop")),
+        Command::Checkpoint(arguments) => {
+            checkpoint::run(&arguments).map_err(|failure| (failure, "checkpoint"))
+        }
+        Command::Graph(arguments) => graph::run(&arguments).map_err(|status| (status.into(), "graph")),
+        Command::Bench(arguments) => bench::run(&arguments).map_err(|status| (status.into(), "bench")),
+        Command::Completions(arguments) => {
+            completions::run(&arguments);
+            Ok(())
+        }
         Command::Status(arguments) => status::run(&arguments).map_err(|failure| (failure, "status")),
     };
     match outcome {
@@ -47,6 +67,11 @@ fn main() -> ExitCode {
             eprintln!("error: {}\nFor examples try 'tensorfleet {command} --help'.", status.text());
             ExitCode::from(2)
         }
+        Err((Failure::Trouble(status), _)) => {
+            eprintln!("error: {}", status.text());
+            ExitCode::from(2)
+        }
+        Err((Failure::Differs, _)) => ExitCode::from(1),
     }
 }
 
