@@ -62,7 +62,7 @@ pub(crate) fn render(findings: &[Finding], rates: Option<&Rates>, terminal: &Ter
 fn task_table(findings: &[Finding], rates: Option<&Rates>, terminal: &Terminal) -> String {
     let mut columns = vec![
         Column::text("TASK").cut(),
-        Column::text("ADDRESS").cut(),
+        Column::text("ADDRESS").cut().spare(6),
         Column::text("STATE"),
         Column::text("PID").spare(0),
         Column::text("UP").spare(3),

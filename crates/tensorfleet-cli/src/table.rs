@@ -148,20 +148,22 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     format!("{start}…{end}")
 }
 
-/// Text cut into lines of at most `width` characters, at blanks where there are some.
+/// A line cut into some of at most `width` characters, at blanks where there are some.
 pub(crate) fn wrapped(text: &str, width: Option<usize>, indent: &str) -> String {
     let Some(width) = width else { return format!("{text}\n") };
+    let words = text.trim_start();
     let mut lines = String::new();
     let mut line = String::new();
-    for word in text.split(' ') {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+    for word in words.split(' ') {
+        if line.is_empty() {
+            line.push_str(&text[..text.len() - words.len()]);
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() > width {
             lines.push_str(&line);
             lines.push('\n');
             line = format!("{indent}{word}");
         } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
+            line.push(' ');
             line.push_str(word);
         }
     }
@@ -218,6 +220,8 @@ mod tests {
     #[test]
     fn long_sentences_are_broken_at_blanks() {
         assert_eq!(wrapped("one two three", Some(8), "  "), "one two\n  three\n");
+        assert_eq!(wrapped(" one two three", Some(9), "  "), " one two\n  three\n");
         assert_eq!(wrapped("one two three", None, "  "), "one two three\n");
+        assert_eq!(wrapped("", Some(8), "  "), "\n");
     }
 }

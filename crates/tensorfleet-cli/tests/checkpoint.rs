@@ -55,7 +55,8 @@ impl Training {
         g.new_variable("names").untrainable().init(["a", "longer"]);
         g.new_variable("flags").untrainable().init([true, false]);
         let step = g.new_variable("global_step").untrainable().init(1i64);
-        let (more, next) = (w.assign_add([[0.25f32, 0.0, 0.0], [0.0, 0.0, 0.0]]).unwrap(), step.assign_add(1i64).unwrap());
+        let (more, next) =
+            (w.assign_add([[0.25f32, 0.0, 0.0], [0.0, 0.0, 0.0]]).unwrap(), step.assign_add(1i64).unwrap());
         let saver = Saver::new(&g).unwrap();
         let session = Session::new(&g);
         session.run(g.global_variables_initializer().unwrap()).unwrap();
@@ -91,7 +92,9 @@ fn a_directory_is_listed_with_the_newest_first_and_what_is_incomplete() {
     std::fs::remove_file(training.data(2)).unwrap();
     let document: Value = serde_json::from_str(&succeeds(&["ls", &training.directory(), "--json"])).unwrap();
     assert_eq!(document["newest"], training.path("model-1"));
-    let [newest, oldest] = document["checkpoints"].as_array().unwrap().as_slice() else { panic!("{document}") };
+    let [newest, oldest] = document["checkpoints"].as_array().unwrap().as_slice() else {
+        panic!("{document}")
+    };
     assert_eq!((&newest["complete"], &oldest["complete"]), (&Value::Bool(false), &Value::Bool(true)));
     assert_eq!((newest["step"].as_i64(), oldest["tensors"].as_i64()), (Some(2), Some(5)));
 

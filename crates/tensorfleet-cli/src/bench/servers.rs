@@ -1,8 +1,8 @@
 //! A ps and a worker as processes of their own, ended whatever happens to us short of a kill.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tensorfleet::{Graph, Session};
@@ -45,7 +45,6 @@ impl Servers {
         let (ps, worker) = free_addresses()?;
         let cluster = format!(r#"--cluster={{"ps": ["{ps}"], "worker": ["{worker}"]}}"#);
         let processes = Processes::default();
-        // Ended with the process, not before: a Servers that was dropped leaves nothing to end.
         processes.end_on_signals()?;
         let mut servers = Servers {
             target: format!("grpc://{worker}"),
@@ -73,7 +72,7 @@ impl Servers {
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        self.processes.end();
+        end(&mut self.processes.lock());
     }
 }
 
@@ -84,6 +83,8 @@ impl Processes {
             Status::internal(format!("this program cannot be started again as a server: {error}"))
         };
         let program = std::env::current_exe().map_err(failed)?;
+        // The lock is held while the process starts, so that none is started behind the back of Ctrl-C.
+        let mut children = self.lock();
         let mut child = Command::new(program)
             .args([
                 "serve",
@@ -100,17 +101,13 @@ impl Processes {
             .spawn()
             .map_err(failed)?;
         let output = child.stdout.take();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        children.push(child);
         output.ok_or_else(|| Status::internal("a server has no output"))
     }
 
-    /// Kills what was started. There is nothing to save: the servers hold made-up numbers.
-    fn end(&self) {
-        let mut children = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for mut child in children.drain(..) {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    /// The list is whole whatever panicked while it was locked.
+    fn lock(&self) -> MutexGuard<'_, Vec<Child>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ctrl-C and SIGTERM end the servers before they end us.
@@ -132,20 +129,32 @@ impl Processes {
                     _ = terminate.recv() => {}
                 }
             });
-            processes.end();
+            // Kept until the process is gone: nothing more is started.
+            let mut children = processes.lock();
+            end(&mut children);
             // The spinner's line and the cursor it hid.
-            eprint!("\r\x1b[K\x1b[?25h");
+            if std::io::stderr().is_terminal() {
+                eprint!("\r\x1b[K\x1b[?25h");
+            }
             std::process::exit(INTERRUPTED);
         });
         Ok(())
     }
 
     fn first_resident_bytes(&self) -> Option<u64> {
-        let pid = self.0.lock().unwrap_or_else(PoisonError::into_inner).first()?.id();
+        let pid = self.lock().first()?.id();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
         Some(kilobytes * 1024)
+    }
+}
+
+/// Kills what was started. There is nothing to save: the servers hold made-up numbers.
+fn end(children: &mut Vec<Child>) {
+    for mut child in children.drain(..) {
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
