@@ -5,10 +5,14 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tensorfleet::flags::TaskFlags;
 
+use crate::bench::{self, BenchArguments};
+use crate::checkpoint::{self, CheckpointArguments};
+use crate::completions::{self, CompletionsArguments};
+use crate::graph::{self, GraphArguments};
 use crate::launch::{LAUNCH_HELP, LaunchArguments};
 use crate::train::{TRAIN_HELP, TrainArguments};
 
-/// Distributed TensorFlow: servers of a cluster, and a look at a running one.
+/// Distributed TensorFlow in one program: train on clusters, run them, look at them and at what they leave behind.
 #[derive(Parser, Debug)]
 #[command(name = "tensorfleet", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -21,20 +25,34 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-Examples:
+First steps:
   A cluster trains before your eyes:
     tensorfleet train mnist
   A parameter server and a worker, each in its own shell:
     tensorfleet serve --ps_hosts=localhost:2222 --worker_hosts=localhost:2223 --job_name=ps --task_index=0
     tensorfleet serve --ps_hosts=localhost:2222 --worker_hosts=localhost:2223 --job_name=worker --task_index=0
-  What they are doing:
-    tensorfleet status grpc://localhost:2222
+  What they are doing, and their end:
+    tensorfleet status localhost:2222 --watch
+    tensorfleet stop localhost:2222
+  What a training has saved, and its graph as a picture:
+    tensorfleet checkpoint show logs
+    tensorfleet graph logs --svg graph.svg
+  What this machine can do:
+    tensorfleet bench
+
+Every command has examples in its --help.
 
 Exit codes: 0 done, 1 an error, 2 a mistake in the arguments.";
 
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    /// Train a model on a cluster of processes on this machine, and watch it.
+    #[command(after_help = TRAIN_HELP)]
+    Train(TrainArguments),
+    /// Run any training program as a cluster on this machine.
+    #[command(after_help = LAUNCH_HELP)]
+    Launch(LaunchArguments),
     /// Run one task of a cluster.
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
@@ -44,26 +62,33 @@ pub(crate) enum Command {
     /// End all tasks of a cluster.
     #[command(after_help = STOP_HELP)]
     Stop(StopArguments),
-    /// Train a model on a cluster of processes on this machine, and watch it.
-    #[command(after_help = TRAIN_HELP)]
-    Train(TrainArguments),
-    /// Run any training program as a cluster on this machine.
-    #[command(after_help = LAUNCH_HELP)]
-    Launch(LaunchArguments),
+    /// Look into checkpoints: list, show, compare, export to numpy.
+    #[command(after_help = checkpoint::HELP)]
+    Checkpoint(CheckpointArguments),
+    /// Summarize a graph, or draw it.
+    #[command(after_help = graph::HELP)]
+    Graph(GraphArguments),
+    /// Measure this machine: steps, matrices, tensors between processes.
+    #[command(after_help = bench::HELP)]
+    Bench(BenchArguments),
+    /// Print a script that teaches a shell to complete this command's words.
+    #[command(after_help = completions::HELP)]
+    Completions(CompletionsArguments),
 }
 
 const STOP_HELP: &str = "\
 Every task of ours in the cluster lets running steps finish for a few seconds and exits with code 0.
 
-Example:
-  tensorfleet stop grpc://localhost:2222";
+Examples:
+  tensorfleet stop grpc://localhost:2222
+  tensorfleet stop localhost:2223 --only";
 
 /// What `stop` is told.
 #[derive(Args, Debug)]
 pub(crate) struct StopArguments {
-    /// Any task of the cluster: grpc://host:port
+    /// Any task of the cluster: grpc://HOST:PORT, or HOST:PORT.
     pub(crate) target: String,
-    /// Only the named task, not the others of its cluster
+    /// Only the named task, not the others of its cluster.
     #[arg(long)]
     pub(crate) only: bool,
 }
@@ -120,7 +145,8 @@ pub(crate) struct ServeArguments {
 }
 
 const STATUS_HELP: &str = "\
-Any task of the cluster will do: it knows the others, and all are asked.
+Any task of the cluster will do: it knows the others, and all are asked. With --watch, STEPS/S are the steps that sessions
+on that task run, and MB/S what it sends to and fetches from others; NO_COLOR turns colours off.
 
 Examples:
   tensorfleet status grpc://localhost:2222

@@ -1,6 +1,10 @@
 //! The `tensorfleet` command.
 
 mod arguments;
+mod bench;
+mod checkpoint;
+mod completions;
+mod graph;
 mod gutter;
 mod launch;
 mod live_lines;
@@ -10,8 +14,10 @@ mod signals;
 mod status;
 mod status_table;
 mod stop;
+mod table;
 mod terminal;
 mod train;
+mod units;
 
 use std::process::ExitCode;
 
@@ -28,6 +34,8 @@ enum Failure {
     Error(Status),
     /// It was asked for something that makes no sense.
     Usage(Status),
+    /// It could not, and 1 means something else.
+    Trouble(Status),
     /// It has said what there is to say, and this is its exit code.
     Exit(u8),
 }
@@ -46,6 +54,15 @@ fn main() -> ExitCode {
         Command::Stop(arguments) => stop::run(&arguments).map_err(|failure| (failure, "stop")),
         Command::Launch(arguments) => launch::run(arguments).map_err(|failure| (failure, "launch")),
         Command::Train(arguments) => train::run(arguments).map_err(|failure| (failure, "train mnist")),
+        Command::Checkpoint(arguments) => {
+            checkpoint::run(&arguments).map_err(|failure| (failure, "checkpoint"))
+        }
+        Command::Graph(arguments) => graph::run(&arguments).map_err(|status| (status.into(), "graph")),
+        Command::Bench(arguments) => bench::run(&arguments).map_err(|status| (status.into(), "bench")),
+        Command::Completions(arguments) => {
+            completions::run(&arguments);
+            Ok(())
+        }
         Command::Status(arguments) => status::run(&arguments).map_err(|failure| (failure, "status")),
     };
     match outcome {
@@ -56,6 +73,10 @@ fn main() -> ExitCode {
         }
         Err((Failure::Usage(status), command)) => {
             eprintln!("error: {}\nFor examples try 'tensorfleet {command} --help'.", status.text());
+            ExitCode::from(2)
+        }
+        Err((Failure::Trouble(status), _)) => {
+            eprintln!("error: {}", status.text());
             ExitCode::from(2)
         }
         Err((Failure::Exit(code), _)) => ExitCode::from(code),

@@ -1,29 +1,84 @@
 //! The status of a cluster as text: tasks, devices, steps that take long.
 
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::time::Duration;
 
 use tensorfleet_cluster::{Finding, TaskState};
+
+use crate::table::{Column, Table, wrapped};
+use crate::terminal::{Color, Terminal};
+use crate::units::{bytes, duration};
 
 /// Steps younger than this are not worth a line.
 const LONG_STEP_SECONDS: f64 = 1.0;
 /// Lines about what one step waits for.
 const MAX_WAITS: usize = 8;
 
-pub(crate) fn render(findings: &[Finding]) -> String {
-    let mut text = task_table(findings);
-    devices(&mut text, findings);
-    long_steps(&mut text, findings);
-    troubles(&mut text, findings);
+/// How fast each task's totals grow, by its address.
+#[derive(Default)]
+pub(crate) struct Rates(HashMap<String, Rate>);
+
+struct Rate {
+    steps: f64,
+    bytes: f64,
+}
+
+impl Rates {
+    /// From two looks at a cluster. A task that was restarted in between has no rate.
+    pub(crate) fn between(before: &[Finding], after: &[Finding], elapsed: Duration) -> Rates {
+        let seconds = elapsed.as_secs_f64();
+        let rate = |finding: &Finding| {
+            let now = finding.status.as_ref()?;
+            let then = before.iter().find(|before| before.address == finding.address)?.status.as_ref()?;
+            if now.incarnation != then.incarnation || seconds <= 0.0 {
+                return None;
+            }
+            let traffic = |status: &tensorfleet_cluster::TaskStatus| {
+                status.totals.bytes_sent.saturating_add(status.totals.bytes_received)
+            };
+            Some(Rate {
+                steps: now.totals.steps.saturating_sub(then.totals.steps) as f64 / seconds,
+                bytes: traffic(now).saturating_sub(traffic(then)) as f64 / seconds,
+            })
+        };
+        Rates(after.iter().filter_map(|finding| Some((finding.address.clone(), rate(finding)?))).collect())
+    }
+}
+
+/// The status; with rates if it is watched.
+pub(crate) fn render(findings: &[Finding], rates: Option<&Rates>, terminal: &Terminal) -> String {
+    let mut text = task_table(findings, rates, terminal);
+    let mut rest = String::new();
+    devices(&mut rest, findings);
+    long_steps(&mut rest, findings);
+    troubles(&mut rest, findings);
+    for line in rest.lines() {
+        text.push_str(&wrapped(line, terminal.width(), "    "));
+    }
     text
 }
 
-fn task_table(findings: &[Finding]) -> String {
-    const HEAD: [&str; 8] = ["TASK", "ADDRESS", "STATE", "PID", "UP", "MEMORY", "SESSIONS", "STEPS"];
-    let mut rows = vec![HEAD.map(String::from)];
+fn task_table(findings: &[Finding], rates: Option<&Rates>, terminal: &Terminal) -> String {
+    let mut columns = vec![
+        Column::text("TASK").cut(),
+        Column::text("ADDRESS").cut().spare(6),
+        Column::text("STATE"),
+        Column::text("PID").spare(0),
+        Column::text("UP").spare(3),
+        Column::text("MEMORY").spare(4),
+        Column::text("SESSIONS").spare(1),
+        Column::text("STEPS").spare(2),
+    ];
+    if rates.is_some() {
+        columns.push(Column::number("STEPS/S"));
+        columns.push(Column::number("MB/S").spare(5));
+    }
+    let mut table = Table::new(columns);
     for finding in findings {
         let status = finding.status.as_ref().filter(|_| finding.state != TaskState::Another);
         let told = |what: Option<String>| what.unwrap_or_else(|| "-".to_string());
-        rows.push([
+        let mut row = vec![
             told(finding.task.as_deref().map(|task| task.replace("/replica:0", ""))),
             finding.address.clone(),
             word(finding.state).to_string(),
@@ -35,22 +90,33 @@ fn task_table(findings: &[Finding]) -> String {
                     .map(|status| status.worker_sessions.len().max(status.master_sessions.len()).to_string()),
             ),
             told(status.map(|status| status.steps.len().to_string())),
-        ]);
-    }
-    let mut widths = [0; HEAD.len()];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+        ];
+        if let Some(Rates(rates)) = rates {
+            let rate = rates.get(&finding.address);
+            row.push(told(rate.map(|rate| per_second(rate.steps))));
+            row.push(told(rate.map(|rate| per_second(rate.bytes / 1e6))));
         }
+        table.row(row);
+        table.colour(2, colour(finding.state));
     }
-    let mut text = String::new();
-    for row in &rows {
-        let cells: Vec<String> =
-            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
+    table.render(terminal)
+}
+
+/// A rate in few digits.
+fn per_second(rate: f64) -> String {
+    match rate {
+        0.0 => "0".to_string(),
+        rate if rate < 10.0 => format!("{rate:.1}"),
+        rate => format!("{rate:.0}"),
     }
-    text
+}
+
+fn colour(state: TaskState) -> Color {
+    match state {
+        TaskState::Up | TaskState::TensorFlow => Color::Good,
+        TaskState::Another | TaskState::Differs => Color::Doubtful,
+        TaskState::Refused | TaskState::Unresolved | TaskState::Silent | TaskState::Failed => Color::Bad,
+    }
 }
 
 fn devices(text: &mut String, findings: &[Finding]) {
@@ -114,38 +180,13 @@ fn word(state: TaskState) -> &'static str {
     }
 }
 
-/// A duration with the unit that fits.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s if s < 172_800.0 => format!("{:.0} h", s / 3600.0),
-        s => format!("{:.0} d", s / 86400.0),
-    }
-}
-
-/// A number of bytes with the unit that fits.
-fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
-    let (mut value, mut unit) = (count as f64, 0);
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 || value >= 10.0 {
-        format!("{value:.0} {}", UNITS[unit])
-    } else {
-        format!("{value:.1} {}", UNITS[unit])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
     use tensorfleet_cluster::TaskStatus;
 
     use super::*;
+    use crate::terminal::Colors;
 
     fn up(task: &str, address: &str) -> Finding {
         let status: TaskStatus = serde_json::from_value(json!({
@@ -187,8 +228,8 @@ mod tests {
 
     #[test]
     fn tasks_stand_in_a_table_then_devices_long_steps_and_trouble() {
-        let text =
-            render(&[up("/job:ps/replica:0/task:0", "a:1"), down("/job:worker/replica:0/task:1", "c:1")]);
+        let findings = [up("/job:ps/replica:0/task:0", "a:1"), down("/job:worker/replica:0/task:1", "c:1")];
+        let text = render(&findings, None, &Terminal::default());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "TASK                ADDRESS  STATE    PID   UP    MEMORY  SESSIONS  STEPS");
         assert_eq!(lines[1], "/job:ps/task:0      a:1      up       4711  75 s  12 MB   1         2");
@@ -201,14 +242,41 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_units_that_fit() {
-        assert_eq!(
-            [0, 999, 1500, 10_000, 2_500_000_000].map(bytes),
-            ["0 B", "999 B", "1.5 KB", "10 KB", "2.5 GB"]
-        );
-        assert_eq!(
-            [0.5, 75.0, 600.0, 7200.0, 864_000.0].map(duration),
-            ["0.5 s", "75 s", "10 min", "2 h", "10 d"]
-        );
+    fn a_watch_shows_rates_of_tasks_that_were_not_restarted() {
+        let before = [up("/job:ps/replica:0/task:0", "a:1"), up("/job:worker/replica:0/task:0", "b:1")];
+        let mut after = before.clone();
+        let [ps, worker] = &mut after;
+        ps.status.as_mut().unwrap().totals.steps += 500;
+        ps.status.as_mut().unwrap().totals.bytes_received += 3_000_000;
+        worker.status.as_mut().unwrap().incarnation = "another".to_string();
+        let rates = Rates::between(&before, &after, Duration::from_secs(2));
+        let text = render(&after, Some(&rates), &Terminal::default());
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with("STEPS/S  MB/S"), "{text}");
+        assert!(lines[1].ends_with(" 250   1.5"), "{text}");
+        assert!(lines[2].ends_with("   -     -"), "{text}");
+    }
+
+    #[test]
+    fn narrow_terminals_get_lines_that_fit() {
+        let findings = [
+            up("/job:worker/replica:0/task:10", "a-rather-long-host-name.example.com:2222"),
+            down("/job:worker/replica:0/task:1", "c:1"),
+        ];
+        for width in [30, 40, 60, 80] {
+            let terminal = Terminal { size: Some((width, 24)), colors: Colors::Off };
+            let text = render(&findings, Some(&Rates::default()), &terminal);
+            let table: Vec<&str> = text.lines().take(3).collect();
+            assert!(table.iter().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            assert!(table[0].contains("STATE") && table[0].contains("STEPS/S"), "{text}");
+        }
+    }
+
+    #[test]
+    fn states_have_colours_where_there_are_colours() {
+        let findings = [up("/job:ps/replica:0/task:0", "a:1"), down("/job:worker/replica:0/task:1", "c:1")];
+        let text = render(&findings, None, &Terminal { size: None, colors: Colors::On });
+        assert!(text.contains("\x1b[32mup\x1b[0m") && text.contains("\x1b[31mrefused\x1b[0m"), "{text:?}");
+        assert!(!render(&findings, None, &Terminal::default()).contains('\x1b'));
     }
 }

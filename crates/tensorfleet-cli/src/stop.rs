@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use tensorfleet_cluster::{TaskState, address, request_stop, survey};
-use tensorfleet_core::Result;
+use tensorfleet_cluster::{Finding, TaskState, address, request_stop, survey};
+use tensorfleet_core::{Result, Status};
 
 use crate::Failure;
 use crate::arguments::StopArguments;
+use crate::status::unreachable;
+use crate::terminal;
 
 /// How long each task may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -14,24 +16,38 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) fn run(arguments: &StopArguments) -> Result<(), Failure> {
     let named = address::from_target(&arguments.target).map_err(Failure::Usage)?;
     if arguments.only {
-        request_stop(named, PATIENCE)?;
-        println!("{named} ends");
+        request_stop(named, PATIENCE).map_err(unreachable)?;
+        terminal::print(&format!("{named} ends\n"));
         return Ok(());
     }
-    for finding in survey(&arguments.target, PATIENCE)? {
-        let task = finding.task.as_deref().unwrap_or("the server");
-        let address = &finding.address;
-        match finding.state {
-            TaskState::Up | TaskState::Differs => {
-                request_stop(address, PATIENCE)?;
-                println!("{task} at {address} ends");
-            }
-            TaskState::TensorFlow => {
-                println!("{task} at {address} is a TensorFlow server, which has no way to end")
-            }
-            TaskState::Another => println!("{task} at {address} is left alone: another task answers there"),
-            _ => println!("{task} at {address} does not run"),
-        }
+    let findings = survey(&arguments.target, PATIENCE).map_err(unreachable)?;
+    // A task that cannot be ended must not keep the others running.
+    let failures: Vec<Status> = findings.iter().filter_map(|finding| stop(finding).err()).collect();
+    match failures.into_iter().next() {
+        Some(first) => Err(first.into()),
+        None => Ok(()),
     }
+}
+
+fn stop(finding: &Finding) -> Result<()> {
+    let task =
+        finding.task.as_deref().map_or("the server".to_string(), |task| task.replace("/replica:0", ""));
+    let address = &finding.address;
+    let outcome = match finding.state {
+        TaskState::Up | TaskState::Differs => {
+            request_stop(address, PATIENCE).map_err(|status| {
+                let text = status.text();
+                Status::new(
+                    status.code(),
+                    format!("{task} at {address} could not be told to end: {text}; try again"),
+                )
+            })?;
+            "ends"
+        }
+        TaskState::TensorFlow => "is a TensorFlow server, which can only be ended with its process",
+        TaskState::Another => "is left alone: another task answers there",
+        _ => "does not run",
+    };
+    terminal::print(&format!("{task} at {address} {outcome}\n"));
     Ok(())
 }

@@ -1,11 +1,60 @@
-//! What the terminal can do: colours, and how wide it is.
+//! What the output is: a terminal of some width, or a file or pipe that gets plain text.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+
+/// Narrower than this nothing is legible; a terminal that says so does not know its width.
+const MIN_WIDTH: usize = 20;
+
+/// Where a stream goes, and what may be done there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Terminal {
+    /// Columns and rows, if it is a terminal that tells.
+    pub(crate) size: Option<(usize, usize)>,
+    pub(crate) colors: Colors,
+}
+
+impl Terminal {
+    /// The one that `stream` goes to.
+    pub(crate) fn of(stream: &(impl IsTerminal + AsFd)) -> Terminal {
+        if !stream.is_terminal() {
+            return Terminal::default();
+        }
+        let size = rustix::termios::tcgetwinsize(stream).ok();
+        let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+        Terminal {
+            size: size.filter(|&(columns, rows)| columns >= MIN_WIDTH && rows > 0),
+            colors: Colors::of(stream),
+        }
+    }
+
+    /// The one that standard output goes to.
+    pub(crate) fn of_stdout() -> Terminal {
+        Terminal::of(&std::io::stdout())
+    }
+
+    /// Columns that a line may take.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.size.map(|(columns, _)| columns)
+    }
+
+    /// The text in a colour, where there are colours.
+    pub(crate) fn paint(&self, color: Color, text: &str) -> String {
+        let parameters = match color {
+            Color::Good => "32",
+            Color::Doubtful => "33",
+            Color::Bad => "31",
+            Color::Head => "1",
+        };
+        self.colors.paint(parameters, text)
+    }
+}
 
 /// Colours of a stream, or none: they are for people who look at a terminal and did not say `NO_COLOR`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Colors {
     On,
+    #[default]
     Off,
 }
 
@@ -29,14 +78,19 @@ impl Colors {
     }
 }
 
-/// Columns of the terminal that standard output is; none if it is no terminal.
-pub(crate) fn stdout_columns() -> Option<usize> {
-    console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns))
+/// What a colour means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Color {
+    Good,
+    Doubtful,
+    Bad,
+    Head,
 }
 
-/// The same of standard error.
-pub(crate) fn stderr_columns() -> Option<usize> {
-    console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns))
+/// Prints what a command was asked for. A reader who has seen enough (`| head`) is no error.
+pub(crate) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ fn check_key(key: &str) -> Result<()> {
 mod tests {
     use super::*;
     use std::sync::mpsc;
-    use tensorfleet_core::Code;
+    use tensorfleet_core::{Code, Tensor};
 
     fn key(name: &str) -> String {
         format!("/job:a;00ff;/job:b;{name};0:0")

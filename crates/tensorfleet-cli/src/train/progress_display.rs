@@ -7,7 +7,7 @@ use super::progress::{Activity, Progress};
 use super::report::TEXT_EVERY;
 use crate::gutter::duration;
 use crate::live_lines::LiveLines;
-use crate::terminal::{Colors, stderr_columns};
+use crate::terminal::{Colors, Terminal};
 
 /// How often the lines change.
 pub(super) const REDRAW_EVERY: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ impl ProgressDisplay {
     pub(super) fn show(&mut self, progress: &Progress, now: Instant) {
         match &mut self.kind {
             Kind::Live { lines, colors } => {
-                let columns = stderr_columns().unwrap_or(DEFAULT_COLUMNS);
+                let columns = Terminal::of(&std::io::stderr()).width().unwrap_or(DEFAULT_COLUMNS);
                 let elapsed = now.saturating_duration_since(self.started);
                 lines.show(render(progress, elapsed, columns, *colors), columns);
             }
@@ -68,7 +68,9 @@ impl ProgressDisplay {
     /// A line that stays, above those that change.
     pub(super) fn say(&mut self, text: &str) {
         match &mut self.kind {
-            Kind::Live { lines, .. } => lines.say(text, stderr_columns().unwrap_or(DEFAULT_COLUMNS)),
+            Kind::Live { lines, .. } => {
+                lines.say(text, Terminal::of(&std::io::stderr()).width().unwrap_or(DEFAULT_COLUMNS))
+            }
             // A reader that has gone must not end the training.
             Kind::Lines { .. } => drop(writeln!(std::io::stderr(), "{text}")),
         }
@@ -85,7 +87,7 @@ impl ProgressDisplay {
     /// Leaves the terminal as if no line had ever changed.
     pub(super) fn clear(&mut self) {
         if let Kind::Live { lines, .. } = &mut self.kind {
-            lines.show(Vec::new(), stderr_columns().unwrap_or(DEFAULT_COLUMNS));
+            lines.show(Vec::new(), Terminal::of(&std::io::stderr()).width().unwrap_or(DEFAULT_COLUMNS));
         }
     }
 }

@@ -8,7 +8,7 @@ use super::evaluation::Evaluation;
 use super::invocation::{command, quoted};
 use super::report::Outcome;
 use super::sparkline::Curve;
-use crate::terminal::{Colors, stdout_columns};
+use crate::terminal::{Colors, Terminal};
 
 /// Without a terminal, lines are as long as on a usual one.
 const DEFAULT_COLUMNS: usize = 80;
@@ -51,7 +51,7 @@ pub(super) struct Context<'a> {
 
 /// Everything as text for standard output.
 pub(super) fn for_stdout(outcome: &Outcome, context: &Context<'_>) -> String {
-    let columns = stdout_columns().unwrap_or(DEFAULT_COLUMNS);
+    let columns = Terminal::of_stdout().width().unwrap_or(DEFAULT_COLUMNS);
     render(outcome, context, &command(), columns, Colors::of(&std::io::stdout()))
 }
 
