@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "checkpoints/command.rs"]
+mod command;
 #[path = "checkpoints/damage.rs"]
 mod damage;
 #[path = "checkpoints/full_disk.rs"]

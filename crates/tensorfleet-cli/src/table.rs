@@ -124,11 +124,19 @@ impl Table {
             let Some((_, spare)) = ranked.min() else { break };
             shown.retain(|&at| at != spare);
         }
-        // What is still too wide is taken from the widest column that may be cut.
-        while let Some(excess) = needed(&shown, &widths).checked_sub(width).filter(|&excess| excess > 0) {
+        // What is still too wide is taken from the widest columns that may be cut, so that all keep as much as they can.
+        while needed(&shown, &widths) > width {
             let cuttable = shown.iter().filter(|&&at| self.columns[at].may_cut && widths[at] > MIN_CUT);
             let Some(&widest) = cuttable.max_by_key(|&&at| widths[at]) else { break };
-            widths[widest] -= excess.min(widths[widest] - MIN_CUT);
+            let next = shown
+                .iter()
+                .filter(|&&at| self.columns[at].may_cut && at != widest)
+                .map(|&at| widths[at])
+                .max();
+            let excess = needed(&shown, &widths) - width;
+            // Down to the next widest at once, then one by one.
+            let step = excess.min(widths[widest].saturating_sub(next.unwrap_or(0).max(MIN_CUT))).max(1);
+            widths[widest] -= step;
         }
         (shown, widths)
     }

@@ -132,7 +132,7 @@ fn real_training_graphs_are_drawn_at_every_depth() {
     );
     for depth in ["1", "2", "16"] {
         let svg = succeeds(&[path, "--svg", "-", "--depth", depth, "--all"]);
-        assert!(svg.contains(">hid_w<") && svg.contains("/job:ps/task:0"), "{depth}");
+        assert!(svg.contains(">hid_w</text>") && svg.contains("/job:ps/task:0"), "{depth}");
     }
 }
 

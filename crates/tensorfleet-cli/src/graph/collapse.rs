@@ -64,6 +64,14 @@ pub(super) struct Link {
 }
 
 impl Box {
+    /// The first line of a box: its name with the scope around it, which tells one `read` from another.
+    pub(super) fn title(&self) -> String {
+        match self.scopes.last() {
+            Some(scope) => format!("{scope}/{}", self.label),
+            None => self.label.clone(),
+        }
+    }
+
     /// The second line of a box.
     pub(super) fn subtitle(&self) -> String {
         let what = match &self.op {

@@ -96,7 +96,7 @@ impl Geometry {
         let layout = layout(drawing);
         let mut widths = vec![MIN_BOX; layout.columns];
         for (b, place) in drawing.boxes.iter().zip(&layout.places) {
-            let label = b.label.chars().count() as f64 * LETTER;
+            let label = b.title().chars().count() as f64 * LETTER;
             let small = b.subtitle().chars().count() as f64 * SMALL_LETTER;
             widths[place.column] = widths[place.column].max(label.max(small) + 18.0).min(MAX_BOX);
         }
@@ -194,7 +194,7 @@ fn boxes(text: &mut String, drawing: &Drawing, geometry: &Geometry) {
             text,
             "<text x=\"{middle:.1}\" y=\"{:.1}\" class=\"label\">{}</text>",
             top + 17.0,
-            escaped(&shortened(&b.label, fit(LETTER)))
+            escaped(&shortened(&b.title(), fit(LETTER)))
         );
         let _ = writeln!(
             text,
@@ -233,8 +233,8 @@ fn links(text: &mut String, drawing: &Drawing, geometry: &Geometry) {
             text,
             "<path d=\"{path}\" class=\"{class}\" stroke-width=\"{:.1}\" marker-end=\"url(#tip)\"><title>{} → {}\n{}</title></path>",
             stroke(link),
-            escaped(&drawing.boxes[link.from].label),
-            escaped(&drawing.boxes[link.to].label),
+            escaped(&drawing.boxes[link.from].title()),
+            escaped(&drawing.boxes[link.to].title()),
             escaped(&link.description())
         );
     }
