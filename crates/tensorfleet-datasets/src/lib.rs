@@ -1,1 +1,19 @@
 //! Data to train on: MNIST embedded in the program, and files in its format.
+//!
+//! ```
+//! use tensorfleet_datasets::mnist;
+//!
+//! let mut digits = mnist::embedded()?;
+//! digits.train.shuffle_with(7);
+//! let (images, labels) = digits.train.next_batch(100)?;
+//! assert_eq!(images.shape().dims(), [100, 784]);
+//! assert_eq!(labels.shape().dims(), [100, 10]);
+//! # Ok::<(), tensorfleet_core::Status>(())
+//! ```
+
+mod data_set;
+mod idx;
+pub mod mnist;
+mod shuffle;
+
+pub use data_set::{DataSet, DataSets};

@@ -1,0 +1,3 @@
+//! Damaged and hostile files.
+
+use super::*;
