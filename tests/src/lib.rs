@@ -22,6 +22,7 @@ pub mod mnist;
 pub mod mutation;
 pub mod packed;
 pub mod png_pixels;
+pub mod program;
 pub mod python;
 pub mod records;
 pub mod runner;
