@@ -21,6 +21,7 @@ pub mod graph_builder;
 pub mod mutation;
 pub mod packed;
 pub mod png_pixels;
+pub mod program;
 pub mod python;
 pub mod records;
 pub mod runner;

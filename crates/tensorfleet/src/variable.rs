@@ -394,6 +394,29 @@ impl Variable {
         }
     }
 
+    /// Its value read anew, beside the variable: after what control dependencies around it name.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let counter = g.variable("counter", 0);
+    /// let count = counter.assign_add(1)?.operation();
+    /// let counted = g.control_dependencies([&count], || counter.read_value())?;
+    /// let session = Session::new(&g);
+    /// session.run(counter.initializer())?;
+    /// assert_eq!(session.run(&counted)?.to_scalar::<i32>()?, 1);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn read_value(&self) -> Result<Output> {
+        match self.is_resource() {
+            true => self.value().check(),
+            false => {
+                let handle = self.handle();
+                self.graph.colocate_with(&handle, || handle.op("Identity").name("read").output())
+            }
+        }
+    }
+
     /// The read that was built with the variable.
     fn snapshot(&self) -> Output {
         self.output(|parts| parts.read)

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tensorfleet::train::{QueueRunner, Saver, Supervisor, latest_checkpoint};
 use tensorfleet::{Code, DType, Graph, Result, Status};
@@ -112,6 +112,24 @@ fn queue_runners_of_a_blocked_queue_end_with_the_session() -> Result<()> {
         }
         Ok(())
     })?;
+    Ok(())
+}
+
+/// The chief's thread of synchronous replicas waits for gradients, and they no longer come when training is over.
+#[test]
+fn a_stop_closes_the_session_under_a_thread_that_waits_for_ever() -> Result<()> {
+    let g = Graph::new();
+    g.get_or_create_global_step()?;
+    let never = g.fifo_queue(1, &[DType::Float])?.dequeue()?[0].operation();
+    let nothing = g.no_op()?;
+    let runner = QueueRunner::from_operations("never", &[never], &nothing, &nothing, &[Code::Cancelled])?;
+    let grace = Duration::from_secs(100);
+    let supervisor = Supervisor::builder(&g).stop_grace_secs(grace.as_secs()).build()?;
+    let session = supervisor.prepare_or_wait_for_session("")?;
+    supervisor.start_queue_runners(&session, &[runner])?;
+    let asked = Instant::now();
+    supervisor.stop()?;
+    assert!(asked.elapsed() < grace / 2);
     Ok(())
 }
 

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use tensorfleet_rpc::Channel;
 
+use crate::notice;
+
 /// The first report comes after this time, and one more each time it passes again.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
@@ -20,13 +22,7 @@ pub(super) async fn with_reports<F: Future>(channel: &Channel, what: &str, work:
 }
 
 fn report(channel: &Channel, what: &str, waited: Duration) {
-    let text = text(channel.address(), what, waited, channel.is_connected(), channel.last_error());
-    // A program that has set up no log must not be left in the dark.
-    if tracing::dispatcher::has_been_set() {
-        tracing::warn!("{text}");
-    } else {
-        eprintln!("tensorfleet: {text}");
-    }
+    notice::warn(&text(channel.address(), what, waited, channel.is_connected(), channel.last_error()));
 }
 
 fn text(address: &str, what: &str, waited: Duration, is_connected: bool, error: Option<String>) -> String {

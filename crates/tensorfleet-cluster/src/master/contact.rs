@@ -15,6 +15,7 @@ use tensorfleet_proto::tensorflow::DeviceAttributes;
 
 use crate::cluster_spec::{ClusterSpec, TaskId};
 use crate::fleet_messages::STATUS_METHOD;
+use crate::notice;
 use crate::peers::{Peer, Peers};
 use crate::service::{CLUSTER_HEADER, TASK_HEADER};
 use crate::status::TaskStatus;
@@ -69,7 +70,7 @@ pub(super) async fn contact(
             () = &mut deadline => return Err(gave_up(asker, tasks, &attempts, patience)),
             _ = report.tick() => {
                 for text in waiting(asker, tasks, &attempts) {
-                    tracing::warn!("waiting for {text}, {} s", started.elapsed().as_secs());
+                    notice::warn(&format!("waiting for {text}, {} s", started.elapsed().as_secs()));
                 }
             }
         }

@@ -148,9 +148,10 @@ impl FileWriter {
     /// The writer of this directory that others in this process use as well, or a new one if there is none: so hooks
     /// and supervisors write into one file. One that was closed or failed is reopened.
     pub fn shared(directory: &str) -> Result<FileWriter> {
-        std::fs::create_dir_all(directory).map_err(|error| io_status(Path::new(directory), &error))?;
-        let canonical = std::fs::canonicalize(directory);
-        let canonical = canonical.map_err(|error| io_status(Path::new(directory), &error))?;
+        let made = std::fs::create_dir_all(directory).and_then(|()| std::fs::canonicalize(directory));
+        let canonical = made.map_err(|error| {
+            io_status(Path::new(directory), &error).context("the directory of event files cannot be used")
+        })?;
         let mut writers = SHARED.lock();
         writers.retain(|_, writer| writer.strong_count() > 0);
         if let Some(shared) = writers.get(&canonical).and_then(Weak::upgrade) {

@@ -233,7 +233,8 @@ impl MonitoredSession {
                 Ok(()) => {}
                 Err(error) if self.recovers_from(&error) => {
                     let _ = self.close_current();
-                    wait.pause(|| format!("a session, which could not be made: {error}"))?;
+                    let what = || format!("a session, which could not be made: {}", error.text());
+                    wait.pause_after(Some(&error), what)?;
                 }
                 Err(error) => {
                     let _ = self.close_current();

@@ -41,6 +41,9 @@ const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// How long a look at a model may take before its tasks count as stuck.
 const LOOK_LIMIT: Duration = Duration::from_secs(60);
 
+/// A connection that has less time than this is no news about the cluster when it fails.
+const SHORTEST_CONNECT: Duration = Duration::from_secs(1);
+
 /// A function that initialises what an operation cannot.
 pub type InitFn = Arc<dyn Fn(&Session) -> Result<()> + Send + Sync>;
 
@@ -205,7 +208,9 @@ impl SessionManager {
     pub fn wait_for_session(&self, master: &str, options: &SessionOptions) -> Result<Arc<Session>> {
         let mut wait = Wait::new(self.max_wait, self.recovery_wait);
         let mut session: Option<Arc<Session>> = None;
+        let mut lost: Option<Status> = None;
         loop {
+            let is_short = wait.left() < SHORTEST_CONNECT;
             let why = match self.look(&mut session, master, options, &wait) {
                 Ok(Readiness::Ready) => {
                     if let Some(session) = session {
@@ -213,17 +218,24 @@ impl SessionManager {
                     }
                     "no session".to_string()
                 }
-                Ok(Readiness::NotReady(why)) => why,
+                Ok(Readiness::NotReady(why)) => {
+                    lost = None;
+                    why
+                }
                 Err(error) if is_preemption(&error) || error.code() == Code::DeadlineExceeded => {
                     // A session that has lost a task stays broken.
                     if let Some(broken) = session.take() {
                         let _ = broken.close();
                     }
-                    format!("the cluster is not complete: {}", error.text())
+                    let error = lost.take().filter(|_| is_short).unwrap_or(error);
+                    let why = format!("the cluster is not complete: {}", error.text());
+                    lost = Some(error);
+                    why
                 }
                 Err(error) => return Err(error),
             };
-            wait.pause(|| {
+            // Who has not even reached the cluster says just that.
+            wait.pause_after(lost.as_ref(), || {
                 format!(
                     "the model to be ready; the chief must initialise or restore it, and has not yet: {why}"
                 )
@@ -407,6 +419,14 @@ impl Wait {
 
     pub(crate) fn left(&self) -> Duration {
         self.limit.saturating_sub(self.started.elapsed())
+    }
+
+    /// Pauses like [`Wait::pause`], but at the end of patience the error is the one that made waiting necessary.
+    pub(crate) fn pause_after(&mut self, error: Option<&Status>, what: impl Fn() -> String) -> Result<()> {
+        match error {
+            Some(error) if self.left().is_zero() => Err(error.clone()),
+            _ => self.pause(what),
+        }
     }
 
     /// Pauses, and says what for now and then; an error when patience is at its end.

@@ -1,8 +1,9 @@
 //! [`SupervisorBuilder`]: what a supervisor is told, and the defaults of what it is not.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, ensure};
 
 use super::{Chief, Supervisor};
@@ -275,6 +276,7 @@ impl SupervisorBuilder {
             summary_op,
             global_step,
             chief,
+            session: Mutex::new(Weak::new()),
         })
     }
 }

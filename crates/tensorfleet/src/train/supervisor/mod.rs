@@ -4,9 +4,10 @@ mod builder;
 
 pub use builder::SupervisorBuilder;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor};
 
 use crate::graph::Graph;
@@ -63,6 +64,8 @@ pub struct Supervisor {
     global_step: Option<Variable>,
     /// Only a chief has these: nobody else writes checkpoints and events.
     chief: Option<Chief>,
+    /// The session that the threads use, as long as the program has it.
+    session: Mutex<Weak<Session>>,
 }
 
 struct Chief {
@@ -101,6 +104,7 @@ impl Supervisor {
     /// caller closes it, after [`Supervisor::stop`].
     pub fn prepare_or_wait_for_session(&self, master: &str) -> Result<Arc<Session>> {
         let session = self.open_session(master)?;
+        *self.session.lock() = Arc::downgrade(&session);
         let start = || -> Result<()> {
             if self.is_chief {
                 self.start_standard_services(&session)?;
@@ -273,9 +277,11 @@ impl Supervisor {
         self.coordinator.wait_for_stop();
     }
 
-    /// Stops all threads, waits for them and closes the event file; the error of the first that failed.
+    /// Stops all threads, waits for them and closes the event file; the error of the first that failed. The session is
+    /// closed under threads that do not end by themselves.
     pub fn stop(&self) -> Result<()> {
-        self.stop_session(None)
+        let session = self.session.lock().upgrade();
+        self.stop_session(session.as_ref())
     }
 
     /// Stops; a session that is known is closed under threads that do not end by themselves.
