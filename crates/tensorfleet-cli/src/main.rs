@@ -1,6 +1,7 @@
 //! The `tensorfleet` command.
 
 mod arguments;
+mod durations;
 mod gutter;
 mod launch;
 mod live_lines;

@@ -14,7 +14,7 @@ use super::progress_display::{ProgressDisplay, REDRAW_EVERY};
 use super::report::{Outcome, Report};
 use super::result_text::{self, Context};
 use crate::Failure;
-use crate::gutter::duration;
+use crate::durations::duration;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream};
 
 /// The cluster is nobody else's business.
@@ -211,7 +211,7 @@ impl<'a> Training<'a> {
         let Ok(report) = serde_json::from_str::<Report>(&text) else { return };
         self.progress.take(worker, &report, Instant::now());
         if let Report::Done(outcome) = report {
-            self.outcome = Some(outcome);
+            self.outcome = Some(*outcome);
         }
     }
 
