@@ -11,7 +11,8 @@ use tensorfleet::{Result, Status, TaskId};
 
 use crate::Failure;
 use crate::arguments::seconds;
-use crate::gutter::{Gutter, duration};
+use crate::durations::duration;
+use crate::gutter::Gutter;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream, short_name};
 
 /// How much of a task's last line is repeated when it fails.

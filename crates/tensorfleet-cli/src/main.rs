@@ -4,6 +4,7 @@ mod arguments;
 mod bench;
 mod checkpoint;
 mod completions;
+mod durations;
 mod graph;
 mod gutter;
 mod launch;

@@ -81,7 +81,7 @@ pub(crate) struct MnistArguments {
     pub(crate) steps: u32,
 
     /// Digits per step and worker.
-    #[arg(long = "batch_size", alias = "batch-size", value_name = "N", default_value = "100", value_parser = positive)]
+    #[arg(long = "batch_size", alias = "batch-size", value_name = "N", default_value = "100", value_parser = moderate)]
     pub(crate) batch_size: u32,
 
     /// How far each step goes.
@@ -89,7 +89,7 @@ pub(crate) struct MnistArguments {
     pub(crate) learning_rate: f64,
 
     /// Units of the hidden layer.
-    #[arg(long = "hidden_units", alias = "hidden-units", value_name = "N", default_value = "100", value_parser = positive)]
+    #[arg(long = "hidden_units", alias = "hidden-units", value_name = "N", default_value = "100", value_parser = moderate)]
     pub(crate) hidden_units: u32,
 
     /// Train on the four files of MNIST (or Fashion-MNIST) in this directory, gzipped or not, not on the digits built in.
@@ -193,6 +193,15 @@ fn positive(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(number @ 1..=0x7fff_ffff) => Ok(number),
         _ => Err("expected a whole number from 1 on".to_string()),
+    }
+}
+
+/// A number of things that all stand in memory at once.
+fn moderate(text: &str) -> Result<u32, String> {
+    const MOST: u32 = 100_000;
+    match positive(text) {
+        Ok(number) if number <= MOST => Ok(number),
+        _ => Err(format!("expected a whole number from 1 to {MOST}")),
     }
 }
 

@@ -14,7 +14,7 @@ use super::progress_display::{ProgressDisplay, REDRAW_EVERY};
 use super::report::{Outcome, Report};
 use super::result_text::{self, Context};
 use crate::Failure;
-use crate::gutter::duration;
+use crate::durations::duration;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream};
 
 /// The cluster is nobody else's business.
@@ -30,18 +30,26 @@ const FAILURE_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(arguments: &MnistArguments) -> Result<(), Failure> {
     let log_dir = LogDir::for_model(arguments)?;
+    let outcome = train(arguments, &log_dir);
+    if outcome.is_err() && arguments.log_dir.is_none() {
+        log_dir.remove_if_empty();
+    }
+    outcome
+}
+
+fn train(arguments: &MnistArguments, log_dir: &LogDir) -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Status::internal(format!("this program does not find itself to start it again: {error}"))
     })?;
     let mut display = ProgressDisplay::new();
-    display.say(&first_line(arguments, &log_dir));
+    display.say(&first_line(arguments, log_dir));
     for attempt in 1.. {
         let addresses = Addresses::choose(HOST, Ports::Free, arguments.num_ps(), arguments.num_workers())?;
         let cluster = LocalCluster::start(&addresses, |task| Program {
             program: program.clone().into_os_string(),
-            arguments: task_arguments(arguments, &addresses, &log_dir, task),
+            arguments: task_arguments(arguments, &addresses, log_dir, task),
         })?;
-        let training = Training::new(arguments, &log_dir, cluster, &mut display);
+        let training = Training::new(arguments, log_dir, cluster, &mut display);
         match training.run() {
             Err(Problem::PortTaken(_)) if attempt < START_ATTEMPTS => {}
             Err(Problem::PortTaken(status) | Problem::Other(Failure::Error(status))) => {
@@ -211,7 +219,7 @@ impl<'a> Training<'a> {
         let Ok(report) = serde_json::from_str::<Report>(&text) else { return };
         self.progress.take(worker, &report, Instant::now());
         if let Report::Done(outcome) = report {
-            self.outcome = Some(outcome);
+            self.outcome = Some(*outcome);
         }
     }
 

@@ -39,6 +39,12 @@ impl LogDir {
         reader.tensor("global_step").ok()?.to_scalar::<i64>().ok()
     }
 
+    /// Removes the directory if nothing was written into it: a run that did not begin leaves nothing behind.
+    pub(super) fn remove_if_empty(&self) {
+        // Fails if there is anything in it.
+        let _ = std::fs::remove_dir(&self.path);
+    }
+
     fn open(dir: &Path) -> Result<LogDir> {
         let unusable = |error: std::io::Error| {
             Status::failed_precondition(format!(
@@ -121,6 +127,10 @@ mod tests {
         assert!(first.path().ends_with("/tensorfleet-mnist-1"), "{}", first.path());
         assert!(second.path().ends_with("/tensorfleet-mnist-2"), "{}", second.path());
         assert_eq!(first.saved_step(), None);
+        first.remove_if_empty();
+        std::fs::write(Path::new(second.path()).join("file"), "").unwrap();
+        second.remove_if_empty();
+        assert!(!Path::new(first.path()).exists() && Path::new(second.path()).exists());
 
         let file = parent.path().join("file");
         std::fs::write(&file, "").unwrap();

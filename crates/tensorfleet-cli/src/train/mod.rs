@@ -52,10 +52,22 @@ pub(crate) fn run(arguments: TrainArguments) -> Result<(), Failure> {
             let task = arguments.task.clone();
             serve::run(ServeArguments { task, bind: arguments.bind, ..ServeArguments::default() })
         }
-        "worker" => worker::run(&arguments, &cluster, &task),
+        "worker" => worker::run(&arguments, &cluster, &task).map_err(in_one_line),
         other => Err(Failure::Usage(Status::invalid_argument(format!(
             "--job_name is '{other}', but this training has parameter servers and workers: use ps or worker"
         )))),
+    }
+}
+
+/// Errors of a step name the task and the node they come from in lines of their own; the launcher and people want the sentence.
+fn in_one_line(failure: Failure) -> Failure {
+    let Failure::Error(status) = failure else { return failure };
+    let lines = status.text().lines().map(str::trim);
+    let is_origin = |line: &str| line.starts_with("From /job:") || line.starts_with("[[");
+    let sentence: Vec<&str> = lines.filter(|line| !line.is_empty() && !is_origin(line)).collect();
+    match sentence.is_empty() {
+        true => Failure::Error(status),
+        false => Failure::Error(Status::new(status.code(), sentence.join(" "))),
     }
 }
 
@@ -66,4 +78,23 @@ fn download(data_dir: Option<&Path>) -> Result<(), Failure> {
     mnist::download(dir)?;
     println!("The four files of MNIST are in {}", dir.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_steps_become_sentences() {
+        let of = |text: &str| match in_one_line(Failure::Error(Status::internal(text))) {
+            Failure::Error(status) => status.text().to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of("plain"), "plain");
+        assert_eq!(
+            of("From /job:worker/replica:0/task:0:\nthe disk\nis full\n\t [[{{node save}}]]"),
+            "the disk is full"
+        );
+        assert_eq!(of("From /job:worker/task:0:\n"), "From /job:worker/task:0:\n");
+    }
 }

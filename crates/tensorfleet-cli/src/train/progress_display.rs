@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::progress::{Activity, Progress};
 use super::report::TEXT_EVERY;
-use crate::gutter::duration;
+use crate::durations::duration;
 use crate::live_lines::LiveLines;
 use crate::terminal::{Colors, Terminal};
 

@@ -26,7 +26,7 @@ pub(super) enum Report {
     /// The chief ended the training because it was asked to; the model is saved.
     Stopped { step: i64 },
     /// The chief has trained and judged the model.
-    Done(Outcome),
+    Done(Box<Outcome>),
 }
 
 /// What a training has led to.
@@ -123,7 +123,7 @@ mod tests {
         for report in [
             Report::Waiting { what: "ps/0".into() },
             Report::Progress { step: 3, local_steps: 2, seconds: 0.5, loss: 0.25 },
-            Report::Done(outcome),
+            Report::Done(outcome.into()),
         ] {
             let line = serde_json::to_string(&report).unwrap();
             let back: Report = serde_json::from_str(&line).unwrap();

@@ -93,6 +93,6 @@ mod tests {
         assert_eq!(curve([(5, 1.0)]).line(10), "▁");
         assert_eq!(curve([(0, f32::NAN), (1, 0.0), (2, 1.0)]).line(10), "▁█");
         assert_eq!(curve([(0, 1.0), (0, 1.0), (100, 1.0)]).line(3), "▁▁▁");
-        assert_eq!(curve((0..10_000).map(|step| (step, 1.0))).points.len() <= MAX_POINTS, true);
+        assert!(curve((0..10_000).map(|step| (step, 1.0))).points.len() <= MAX_POINTS);
     }
 }

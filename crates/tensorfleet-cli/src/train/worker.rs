@@ -49,7 +49,8 @@ pub(super) fn run(arguments: &MnistArguments, cluster: &ClusterSpec, task: &Task
     if !is_chief {
         reporter.give(&Report::Waiting { what: "worker/0, the chief, to make the model ready".to_string() });
     }
-    let mut worker = Worker { arguments, data, reporter, log_dir, is_chief };
+    let first_step = log_dir.as_ref().and_then(LogDir::saved_step).unwrap_or(0);
+    let mut worker = Worker { arguments, data, reporter, log_dir, first_step, is_chief };
     worker.train(model, &server.target(), task.index)
 }
 
@@ -99,6 +100,8 @@ struct Worker<'a> {
     data: DataSets,
     reporter: Reporter,
     log_dir: Option<LogDir>,
+    /// Where the training begins. The other workers may be some steps ahead when the chief looks.
+    first_step: i64,
     is_chief: bool,
 }
 
@@ -144,10 +147,10 @@ impl Worker<'_> {
     ) -> Result<(), Failure> {
         let step_now =
             |session: &MonitoredSession| session.session()?.run(&model.global_step)?.to_scalar::<i64>();
-        let first_step = step_now(&session)?;
-        self.reporter.give(&Report::Ready { step: first_step });
+        let ready_step = step_now(&session)?;
+        self.reporter.give(&Report::Ready { step: ready_step });
         let started = Instant::now();
-        let end = match first_step >= i64::from(self.arguments.steps) {
+        let end = match ready_step >= i64::from(self.arguments.steps) {
             true => LoopEnd::Finished,
             false => self.make_steps(&mut session, model, signals, started)?,
         };
@@ -169,7 +172,7 @@ impl Worker<'_> {
             Some(log_dir) => latest_checkpoint(log_dir.path())?.unwrap_or_default(),
             None => String::new(),
         };
-        let outcome = Outcome { first_step, step, seconds, checkpoint, evaluation };
+        let outcome = Outcome { first_step: self.first_step, step, seconds, checkpoint, evaluation };
         self.tell(&outcome);
         Ok(())
     }
@@ -214,7 +217,7 @@ impl Worker<'_> {
     /// Tells the result: to the launcher, to a script, or to people.
     fn tell(&mut self, outcome: &Outcome) {
         if self.arguments.report == ReportStyle::Json {
-            self.reporter.give(&Report::Done(outcome.clone()));
+            self.reporter.give(&Report::Done(Box::new(outcome.clone())));
             return;
         }
         let log_dir = self.log_dir.as_ref().map_or("", LogDir::path);
