@@ -11,9 +11,9 @@ use tensorfleet::{Result, Status, TaskId};
 
 use crate::Failure;
 use crate::arguments::seconds;
-use crate::durations::duration;
 use crate::gutter::Gutter;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream, short_name};
+use crate::units::duration;
 
 /// How much of a task's last line is repeated when it fails.
 const LAST_LINE_CHARS: usize = 200;
@@ -226,7 +226,7 @@ impl Launch {
 
     /// How a task ended, and its last words.
     fn obituary(&self, task: usize, end: End) -> String {
-        let (name, age) = (self.cluster.name(task), duration(self.cluster.age(task)));
+        let (name, age) = (self.cluster.name(task), duration(self.cluster.age(task).as_secs_f64()));
         let last_line = self.tasks.get(task).map_or("", |state| &state.last_line).trim();
         if last_line.is_empty() {
             return format!("{name} {end} after {age} without a word");
@@ -257,11 +257,13 @@ impl Launch {
         }
         let left = match (self.cluster.num_running("worker"), grace.is_zero()) {
             (0, _) | (_, true) => String::new(),
-            (1, _) => format!("; a worker still runs {} later and is stopped", duration(grace)),
-            (count, _) => format!("; {count} workers still run {} later and are stopped", duration(grace)),
+            (1, _) => format!("; a worker still runs {} later and is stopped", duration(grace.as_secs_f64())),
+            (count, _) => {
+                format!("; {count} workers still run {} later and are stopped", duration(grace.as_secs_f64()))
+            }
         };
         if end.is_success() {
-            let age = duration(self.cluster.age(self.chief()));
+            let age = duration(self.cluster.age(self.chief()).as_secs_f64());
             self.gutter.say(&format!("the chief is done after {age}{left}"));
         }
         self.stop();

@@ -4,7 +4,6 @@ mod arguments;
 mod bench;
 mod checkpoint;
 mod completions;
-mod durations;
 mod graph;
 mod gutter;
 mod launch;

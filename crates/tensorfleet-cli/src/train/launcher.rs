@@ -14,8 +14,8 @@ use super::progress_display::{ProgressDisplay, REDRAW_EVERY};
 use super::report::{Outcome, Report};
 use super::result_text::{self, Context};
 use crate::Failure;
-use crate::durations::duration;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream};
+use crate::units::duration;
 
 /// The cluster is nobody else's business.
 const HOST: &str = "127.0.0.1";
@@ -261,7 +261,7 @@ impl<'a> Training<'a> {
         if let Some(sentence) = words.strip_prefix("error: ") {
             return sentence.to_string();
         }
-        let (name, age) = (self.cluster.name(task), duration(self.cluster.age(task)));
+        let (name, age) = (self.cluster.name(task), duration(self.cluster.age(task).as_secs_f64()));
         match words.is_empty() {
             true => format!("{name} {end} after {age}"),
             false => format!("{name} {end} after {age}: {words}"),

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::progress::{Activity, Progress};
 use super::report::TEXT_EVERY;
-use crate::durations::duration;
 use crate::live_lines::LiveLines;
 use crate::terminal::{Colors, Terminal};
+use crate::units::duration;
 
 /// How often the lines change.
 pub(super) const REDRAW_EVERY: Duration = Duration::from_millis(100);
@@ -129,7 +129,7 @@ fn render(progress: &Progress, elapsed: Duration, columns: usize, colors: Colors
             _ => "starting the cluster".to_string(),
         };
         return vec![line(
-            &[spinner, piece(what, ""), piece(format!("  {}", duration(elapsed)), DIM)],
+            &[spinner, piece(what, ""), piece(format!("  {}", duration(elapsed.as_secs_f64())), DIM)],
             columns,
             colors,
         )];
