@@ -94,7 +94,7 @@ pub(crate) struct StopArguments {
 }
 
 const SERVE_HELP: &str = "\
-Every task is started with the same cluster and its own --job_name and --task_index, in any order. TensorFlow programs and
+Every task is started with the same cluster and its own --job_name and --task_index, in any order. TensorFlow programs and \
 `tensorfleet` programs connect to any of them: Session(\"grpc://localhost:2222\").
 
 Examples:
@@ -145,7 +145,7 @@ pub(crate) struct ServeArguments {
 }
 
 const STATUS_HELP: &str = "\
-Any task of the cluster will do: it knows the others, and all are asked. With --watch, STEPS/S are the steps that sessions
+Any task of the cluster will do: it knows the others, and all are asked. With --watch, STEPS/S are the steps that sessions \
 on that task run, and MB/S what it sends to and fetches from others; NO_COLOR turns colours off.
 
 Examples:

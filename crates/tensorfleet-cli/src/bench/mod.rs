@@ -21,7 +21,7 @@ use servers::Servers;
 use workloads::{Bench, Unit};
 
 pub(crate) const HELP: &str = "\
-Takes about ten seconds and needs no TensorFlow. A parameter server and a worker run as processes of their own on free ports
+Takes about ten seconds and needs no TensorFlow. A parameter server and a worker run as processes of their own on free ports \
 of this machine, and are ended afterwards. Times are medians. Build with --release for numbers that mean something.
 
 Examples:

@@ -130,18 +130,13 @@ fn look_into(directory: &Path, found: &mut Found) {
 }
 
 /// The newest that is complete, as training would choose it: what the state file says, if it is complete.
-fn newest<'a>(
-    directory: &Path,
-    found: &'a [Found],
-    state: &Result<Option<CheckpointState>>,
-) -> Option<&'a Found> {
+fn newest<'a>(found: &'a [Found], state: &Result<Option<CheckpointState>>) -> Option<&'a Found> {
     let named =
         state.as_ref().ok().and_then(Option::as_ref).map(|state| Path::new(&state.model_checkpoint_path));
-    let named =
-        named.filter(|path| path.parent().map(Path::new) == Some(directory) || path.parent().is_some());
-    let name = named.and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+    let name = named.and_then(Path::file_name);
+    let is_named = |found: &&Found| found.listed && name.is_some_and(|name| name == found.name.as_str());
     let complete = || found.iter().filter(|found| found.error.is_none());
-    complete().find(|found| Some(&found.name) == name.as_ref()).or_else(|| complete().next())
+    complete().find(is_named).or_else(|| complete().next())
 }
 
 fn document(directory: &Path, found: &[Found], state: &Result<Option<CheckpointState>>) -> serde_json::Value {
@@ -163,7 +158,7 @@ fn document(directory: &Path, found: &[Found], state: &Result<Option<CheckpointS
         .collect();
     json!({
         "directory": directory.to_string_lossy(),
-        "newest": newest(directory, found, state).map(|found| directory.join(&found.name).to_string_lossy().into_owned()),
+        "newest": newest(found, state).map(|found| directory.join(&found.name).to_string_lossy().into_owned()),
         "state_file": match state {
             Ok(Some(_)) => "present",
             Ok(None) => "missing",
@@ -189,7 +184,7 @@ fn table(
         Column::number("TENSORS").spare(1),
         Column::text("STATE").cut(),
     ]);
-    let newest = newest(directory, found, state).map(|found| found.name.clone());
+    let newest = newest(found, state).map(|found| found.name.clone());
     for one in found {
         let told = |what: Option<String>| what.unwrap_or_else(|| "-".to_string());
         let age = one.modified.and_then(|time| time.elapsed().ok());

@@ -19,7 +19,7 @@ use crate::Failure;
 use name_filter::NameFilter;
 
 pub(crate) const HELP: &str = "\
-A checkpoint is named by its prefix (logs/model.ckpt-700), by one of its files (logs/model.ckpt-700.index), or by its
+A checkpoint is named by its prefix (logs/model.ckpt-700), by one of its files (logs/model.ckpt-700.index), or by its \
 directory, which means the newest one in it.
 
 Examples:
@@ -53,7 +53,7 @@ enum CheckpointCommand {
 }
 
 const LIST_HELP: &str = "\
-The newest comes first. One that lacks a part, because a run was ended while it saved or because files were deleted, is
+The newest comes first. One that lacks a part, because a run was ended while it saved or because files were deleted, is \
 named with what it lacks; training goes on from the newest that is complete.
 
 Examples:
@@ -123,7 +123,7 @@ struct DiffArguments {
 }
 
 const EXPORT_HELP: &str = "\
-The file is read with numpy.load(FILE)[NAME]. numpy has no bfloat16: such tensors become float32. Strings become byte
+The file is read with numpy.load(FILE)[NAME]. numpy has no bfloat16: such tensors become float32. Strings become byte \
 strings of one length ('S'); numpy cuts zero bytes off their ends, so tensors with strings that have some are left out.
 
 Examples:

@@ -26,7 +26,7 @@ use source::Source;
 use summary::Summary;
 
 pub(crate) const HELP: &str = "\
-FILE is a GraphDef (.pb), a meta graph (the .meta file of a checkpoint), a saved model, an event file, or a directory, which
+FILE is a GraphDef (.pb), a meta graph (the .meta file of a checkpoint), a saved model, an event file, or a directory, which \
 means the newest of these in it. The summary counts ops, devices and variables, and what travels between devices.
 
 Examples:
@@ -36,7 +36,7 @@ Examples:
   tensorfleet graph logs --depth 2 --dot - | dot -Tpdf > graph.pdf
   tensorfleet graph logs --json | jq '.across_devices'
 
-In pictures every name scope on a device is one box, parameter servers are warm colours, tensors that travel between
+In pictures every name scope on a device is one box, parameter servers are warm colours, tensors that travel between \
 devices are red, and lines are as thick as what flows through them. Hover to see more.";
 
 /// Arguments of `graph`.
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &GraphArguments) -> Result<()> {
         let subtitle = format!(
             "{} in {}, {}, {}",
             units::counted(model.nodes.len(), "node"),
-            units::counted(drawing.boxes.len(), "box").replace("boxs", "boxes"),
+            boxes(&drawing),
             units::counted(model.edges.len(), "edge"),
             units::counted(model.devices.len(), "device")
         );
@@ -137,6 +137,13 @@ fn write(path: &Path, text: &str, drawing: &Drawing) -> Result<()> {
     };
     let mut file = AtomicFile::create(path).map_err(failed)?;
     file.write(text.as_bytes()).and_then(|()| file.commit()).map_err(failed)?;
-    eprintln!("{}: {} boxes, {} links", path.display(), drawing.boxes.len(), drawing.links.len());
+    eprintln!("{}: {}, {}", path.display(), boxes(drawing), units::counted(drawing.links.len(), "link"));
     Ok(())
+}
+
+fn boxes(drawing: &Drawing) -> String {
+    match drawing.boxes.len() {
+        1 => "1 box".to_string(),
+        count => format!("{count} boxes"),
+    }
 }
