@@ -1,4 +1,4 @@
-"""The first 4000 handwritten digits of the MNIST training set, from `tests/data`."""
+"""The first 4000 handwritten digits of the MNIST training set, from `data/mnist`."""
 
 import gzip
 import os
@@ -6,7 +6,8 @@ import struct
 
 import numpy as np
 
-_DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
+_DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "mnist")
+_DIGITS = 4000
 _VALIDATION = 500
 
 PIXELS = 28 * 28
@@ -28,8 +29,8 @@ class Digits:
 
 def load(seed):
     """Training and validation digits."""
-    images = _read_idx("mnist_images.idx.gz").reshape(-1, PIXELS).astype(np.float32) / 255.0
-    labels = np.eye(CLASSES, dtype=np.float32)[_read_idx("mnist_labels.idx.gz")]
+    images = _read_idx("train-images-idx3-ubyte.gz")[:_DIGITS].reshape(-1, PIXELS).astype(np.float32) / 255.0
+    labels = np.eye(CLASSES, dtype=np.float32)[_read_idx("train-labels-idx1-ubyte.gz")[:_DIGITS]]
     split = len(images) - _VALIDATION
     return Digits(images[:split], labels[:split], seed), Digits(images[split:], labels[split:], seed)
 

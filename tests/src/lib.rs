@@ -18,7 +18,6 @@ pub mod direct;
 pub mod fleet;
 pub mod gradient_check;
 pub mod graph_builder;
-pub mod mnist;
 pub mod mutation;
 pub mod packed;
 pub mod png_pixels;

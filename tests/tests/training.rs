@@ -14,8 +14,8 @@ use tensorfleet::{
     ClusterSpec, DType, Graph, Operation, Output, PartialShape, Result, SessionOptions, Variable,
     replica_device_setter,
 };
+use tensorfleet_datasets::mnist;
 use tensorfleet_tests::cluster::{Cluster, Job, Server};
-use tensorfleet_tests::mnist::Digits;
 use tensorfleet_tests::python::Interpreter;
 use tensorfleet_tests::seed_models::cross_entropy;
 
@@ -89,10 +89,10 @@ fn fits_a_line(cluster: &Cluster) {
     assert!((w - 2.0).abs() < 0.15 && (b - 0.2).abs() < 0.15, "w = {w}, b = {b}");
 }
 
-/// Seed 004: one hidden layer, trained on the first 3 000 digits, judged by the rest.
+/// Seed 004: one hidden layer, trained on the embedded digits, judged by those set aside.
 fn learns_digits(cluster: &Cluster) {
     const STEPS: i64 = 200;
-    let digits = Digits::read().unwrap();
+    let mut digits = mnist::embedded().unwrap();
     let g = Graph::new();
     let (x, y_, train, accuracy) = on_worker(cluster, &g, 0, || {
         let global_step = g.get_or_create_global_step()?;
@@ -117,13 +117,11 @@ fn learns_digits(cluster: &Cluster) {
         .hook(StopAtStepHook::last_step(STEPS))
         .create()
         .unwrap();
-    let mut start = 0;
     while !session.should_stop() {
-        let (images, labels) = digits.batch(start, 100).unwrap();
+        let (images, labels) = digits.train.next_batch(100).unwrap();
         session.feed(&x, images).feed(&y_, labels).run(&train).unwrap();
-        start = (start + 100) % 3000;
     }
-    let (images, labels) = digits.batch(3000, 1000).unwrap();
+    let (images, labels) = (digits.validation.images().unwrap(), digits.validation.labels().unwrap());
     let accuracy = session.session().unwrap().feed(&x, images).feed(&y_, labels).run(&accuracy).unwrap();
     session.close().unwrap();
     let accuracy = accuracy.to_scalar::<f32>().unwrap();

@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Images => "images",
             Kind::Labels => "labels",
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    fn example_bytes(self) -> usize {
+    pub(crate) fn example_bytes(self) -> usize {
         match self {
             Kind::Images => (SIDE * SIDE) as usize,
             Kind::Labels => 1,

@@ -12,6 +12,7 @@
 //! ```
 
 mod data_set;
+mod download;
 mod idx;
 pub mod mnist;
 mod shuffle;
