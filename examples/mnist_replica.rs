@@ -10,10 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{ArgAction, Parser};
 use tensorfleet::train::{Adam, MinimizeOptions, Optimizer, Supervisor, SyncReplicasOptimizer};
 use tensorfleet::{
-    ClusterSpec, Code, DType, Graph, Operation, Output, Result, SessionOptions, Status, TaskId, Variable,
-    flags, replica_device_setter,
+    ClusterSpec, Code, DType, Graph, Operation, Output, Result, Session, SessionOptions, Status, TaskId,
+    Variable, flags, replica_device_setter,
 };
-use tensorfleet_datasets::mnist;
+use tensorfleet_datasets::{DataSets, mnist};
 use tensorfleet_examples::{ClusterFlags, LogDir, say};
 
 const IMAGE_PIXELS: i32 = 28;
@@ -148,10 +148,10 @@ fn train(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, target: &str) -> R
     let train_step = sess.prepare(&[&model.x, &model.y_], (&model.train_step, &model.step_after))?;
     let time_begin = now();
     say!("Training begins @ {time_begin:.6}");
-    let mut local_step = 0;
-    loop {
+    let (mut local_step, mut step) = (0, 0);
+    while step < flags.train_steps {
         let (batch_xs, batch_ys) = mnist.train.next_batch(flags.batch_size as usize)?;
-        let step = match train_step.run([batch_xs, batch_ys]) {
+        step = match train_step.run([batch_xs, batch_ys]) {
             Ok(((), step)) => step.to_scalar::<i32>()?,
             // The chief of a synchronous training is done.
             Err(status) if status.code() == Code::OutOfRange => break,
@@ -159,14 +159,23 @@ fn train(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, target: &str) -> R
         };
         local_step += 1;
         say!("{:.6}: Worker {}: training step {local_step} done (global step: {step})", now(), task.index);
-        if step >= flags.train_steps {
-            break;
-        }
     }
     let time_end = now();
     say!("Training ends @ {time_end:.6}");
     say!("Training elapsed time: {:.6} s", time_end - time_begin);
 
+    validate(flags, &model, &mnist, &sess)?;
+    if let (Some(_), Some(saver), Some(path)) = (&flags.log_dir, sv.saver(), sv.save_path()) {
+        saver.save(&sess, path, Some(i64::from(step)))?;
+    }
+    if let (true, Some(opt)) = (is_chief, &model.sync) {
+        sess.run(opt.close_tokens_op()?)?;
+    }
+    sv.stop()?;
+    sess.close()
+}
+
+fn validate(flags: &Flags, model: &Model, mnist: &DataSets, sess: &Session) -> Result<()> {
     let steps = flags.train_steps;
     let val_feed =
         sess.feed(&model.x, mnist.validation.images()?).feed(&model.y_, mnist.validation.labels()?);
@@ -175,12 +184,7 @@ fn train(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, target: &str) -> R
     let test_feed = sess.feed(&model.x, mnist.test.images()?).feed(&model.y_, mnist.test.labels()?);
     let accuracy = test_feed.run(&model.accuracy)?.to_scalar::<f32>()?;
     say!("After {steps} training step(s), test accuracy = {accuracy}");
-
-    if let (true, Some(opt)) = (is_chief, &model.sync) {
-        sess.run(opt.close_tokens_op()?)?;
-    }
-    sv.stop()?;
-    sess.close()
+    Ok(())
 }
 
 struct Model {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::python;
 
 /// How long anything may take on a machine with other work.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(5);
 
 /// A running program; killed with the value.

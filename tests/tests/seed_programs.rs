@@ -269,7 +269,8 @@ fn digits_are_learned_on_existing_servers() {
     let target = cluster.target(Job::Worker, 0).unwrap();
     assert!(lines.contains(&format!("Using existing server at: {target}")), "{lines:#?}");
     assert!(last_number(&lines, "test accuracy = ") >= 0.94);
-    assert!(latest_checkpoint(directory.path().to_str().unwrap()).unwrap().is_some());
+    let newest = latest_checkpoint(directory.path().to_str().unwrap()).unwrap().unwrap();
+    assert!(newest.ends_with("/model.ckpt-800"), "{newest}");
 }
 
 #[test]
