@@ -68,7 +68,6 @@ fn an_interrupted_benchmark_leaves_no_server_behind() {
             tensorfleet(&["bench", "100 MB"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_until("waited for two servers", || children(&child).len() == 2);
         let servers = children(&child);
-        assert!(servers.iter().all(|pid| is_running(pid)));
         let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         assert!(status.success());
         wait_until("waited for the end", || child.try_wait().unwrap().is_some());
