@@ -24,8 +24,9 @@ impl Experience {
         nanos != 0 && has_known_size && Duration::from_nanos(nanos.into()) < limit
     }
 
-    /// Learns from a run. A single slow one, during which the thread was perhaps not running at all, changes little.
-    /// Threads that learn at the same time may lose a lesson; nothing depends on it.
+    /// Learns from a run: quickly that it takes less time, slowly that it takes more, because on a busy machine a slow run
+    /// is mostly one during which the thread had to pause. Threads that learn at the same time may lose a lesson; nothing
+    /// depends on it.
     pub(super) fn add(&self, time: Duration, bytes: usize) {
         let new = u32::try_from(time.as_nanos()).unwrap_or(u32::MAX).max(1);
         let known = match self.bytes.swap(bytes, Relaxed) {
@@ -34,8 +35,8 @@ impl Experience {
         };
         let usual = match known {
             0 => new,
-            old if new < old => old - (old - new) / 4,
-            old => old + (new - old).min(old) / 4,
+            old if new < old => old - (old - new) / 2,
+            old => old + (new - old).min(old) / 16,
         };
         self.nanos.store(usual.max(1), Relaxed);
     }
@@ -61,10 +62,10 @@ mod tests {
     #[test]
     fn one_slow_run_changes_little_and_many_change_the_mind() {
         let node = Experience::default();
-        node.add(MICRO * 10, 100);
+        node.add(MICRO * 16, 100);
         node.add(MICRO * 1_000_000, 100);
-        assert!(node.is_below(MICRO * 13, 100));
-        (0..20).for_each(|_| node.add(MICRO * 100, 100));
+        assert!(node.is_below(MICRO * 18, 100));
+        (0..100).for_each(|_| node.add(MICRO * 100, 100));
         assert!(!node.is_below(MICRO * 90, 100) && node.is_below(MICRO * 110, 100));
         (0..40).for_each(|_| node.add(Duration::ZERO, 100));
         assert!(node.is_below(MICRO, 100));

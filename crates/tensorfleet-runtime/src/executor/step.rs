@@ -53,8 +53,9 @@ const EXPENSIVE_LINEAR_BYTES: usize = 256 << 10;
 const EXPENSIVE_HEAVY_BYTES: usize = 16 << 10;
 /// What takes less time than this is not worth another thread.
 const EXPENSIVE_TIME: Duration = Duration::from_micros(25);
-/// A thread with other duties can be kept from them for this long: two threads that change places cost about as much.
-const BORROWED_THREAD_TIME: Duration = Duration::from_micros(100);
+/// A thread with other duties can be kept from them for this long: handing a chain of nodes over to another thread, and its
+/// results back, takes about as long as a step of a small model.
+const BORROWED_THREAD_TIME: Duration = Duration::from_millis(1);
 
 /// Nodes a caller that has other duties runs itself, before it leaves the rest to the pool.
 const BORROWED_THREAD_NODES: usize = 4096;
@@ -206,14 +207,20 @@ impl Step {
         IS_LENT.set(was_lent);
     }
 
-    /// Whether a node may take as long as `limit`.
-    fn is_expensive(&self, ready: &mut Ready, limit: Duration) -> bool {
+    /// Whether a node may be worth another thread.
+    fn is_expensive(&self, ready: &mut Ready) -> bool {
         let item = &self.executable.nodes[ready.node as usize];
         if item.waits_for_disk {
             return true;
         }
         ready.weight_bytes = self.weight(item, ready);
-        ready.weight_bytes.is_some_and(|bytes| !item.experience.is_below(limit, bytes))
+        ready.weight_bytes.is_some_and(|bytes| !item.experience.is_below(EXPENSIVE_TIME, bytes))
+    }
+
+    /// Whether an expensive node is known to be over soon enough for a thread with other duties.
+    fn is_brief(&self, ready: &Ready) -> bool {
+        let item = &self.executable.nodes[ready.node as usize];
+        ready.weight_bytes.is_some_and(|bytes| item.experience.is_below(BORROWED_THREAD_TIME, bytes))
     }
 
     /// The size of a node's inputs, if that makes it possible that it is expensive.
@@ -527,11 +534,10 @@ impl Worker<'_> {
     fn hand_out(&mut self) {
         let is_only_one = self.new.len() + self.stack.len() <= 1;
         let has_other_duties = self.budget.is_some();
-        let limit = if has_other_duties { BORROWED_THREAD_TIME } else { EXPENSIVE_TIME };
         for mut ready in self.new.drain(..) {
-            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&mut ready, limit) {
+            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&mut ready) {
                 self.stack.push(ready);
-            } else if self.expensive == 0 && !has_other_duties {
+            } else if self.expensive == 0 && (!has_other_duties || self.step.is_brief(&ready)) {
                 self.expensive += 1;
                 ready.is_expensive = true;
                 // At the bottom: what is cheap may make more work for other threads.
