@@ -17,11 +17,11 @@ pub(super) struct Experience {
 }
 
 impl Experience {
-    /// Whether the node is known to take less than `limit` with inputs of this size.
-    pub(super) fn is_below(&self, limit: Duration, bytes: usize) -> bool {
+    /// How long the node usually takes with inputs of this size, if that is known.
+    pub(super) fn usual_time(&self, bytes: usize) -> Option<Duration> {
         let nanos = self.nanos.load(Relaxed);
         let has_known_size = bytes / 2 <= self.bytes.load(Relaxed);
-        nanos != 0 && has_known_size && Duration::from_nanos(nanos.into()) < limit
+        (nanos != 0 && has_known_size).then(|| Duration::from_nanos(nanos.into()))
     }
 
     /// Learns from a run: quickly that it takes less time, slowly that it takes more, because on a busy machine a slow run
@@ -51,23 +51,26 @@ mod tests {
     #[test]
     fn nothing_is_known_before_the_first_run_nor_of_bigger_inputs() {
         let node = Experience::default();
-        assert!(!node.is_below(MICRO * 1_000_000, 100));
+        assert_eq!(node.usual_time(100), None);
         node.add(MICRO * 10, 100);
-        assert!(node.is_below(MICRO * 11, 100) && !node.is_below(MICRO * 10, 100));
-        assert!(node.is_below(MICRO * 11, 200) && !node.is_below(MICRO * 11, 300));
+        assert_eq!(
+            [100, 200, 300].map(|bytes| node.usual_time(bytes)),
+            [Some(MICRO * 10), Some(MICRO * 10), None]
+        );
         node.add(MICRO * 90, 300);
-        assert!(!node.is_below(MICRO * 90, 300) && node.is_below(MICRO * 91, 300));
+        assert_eq!(node.usual_time(300), Some(MICRO * 90));
     }
 
     #[test]
     fn one_slow_run_changes_little_and_many_change_the_mind() {
         let node = Experience::default();
+        let usual_micros = || node.usual_time(100).unwrap().as_micros();
         node.add(MICRO * 16, 100);
         node.add(MICRO * 1_000_000, 100);
-        assert!(node.is_below(MICRO * 18, 100));
+        assert_eq!(usual_micros(), 17);
         (0..100).for_each(|_| node.add(MICRO * 100, 100));
-        assert!(!node.is_below(MICRO * 90, 100) && node.is_below(MICRO * 110, 100));
+        assert!((90..=100).contains(&usual_micros()));
         (0..40).for_each(|_| node.add(Duration::ZERO, 100));
-        assert!(node.is_below(MICRO, 100));
+        assert_eq!(usual_micros(), 0);
     }
 }

@@ -51,11 +51,11 @@ pub(super) type ReadyList = Vec<Ready>;
 const EXPENSIVE_LINEAR_BYTES: usize = 256 << 10;
 /// The same for a `Heavy` node.
 const EXPENSIVE_HEAVY_BYTES: usize = 16 << 10;
-/// What takes less time than this is not worth another thread.
-const EXPENSIVE_TIME: Duration = Duration::from_micros(25);
-/// A thread with other duties can be kept from them for this long: handing a chain of nodes over to another thread, and its
-/// results back, takes about as long as a step of a small model.
-const BORROWED_THREAD_TIME: Duration = Duration::from_millis(1);
+/// What takes less time than this is not worth another thread: to wake one up takes half of it on many machines.
+const EXPENSIVE_TIME: Duration = Duration::from_micros(100);
+/// Expensive nodes may keep a thread with other duties from them for this long at a time: to hand them over to another thread,
+/// and their results back, takes about as long as a step of a small model.
+const BORROWED_THREAD_TIME: Duration = Duration::from_millis(2);
 
 /// Nodes a caller that has other duties runs itself, before it leaves the rest to the pool.
 const BORROWED_THREAD_NODES: usize = 4096;
@@ -121,6 +121,8 @@ struct Worker<'a> {
     step: &'a Arc<Step>,
     /// How many nodes a thread with other duties may still run.
     budget: Option<usize>,
+    /// How long it may still be kept by expensive ones.
+    time_left: Duration,
     /// Nodes this thread will run, the next one last.
     stack: ReadyList,
     /// How many of them are expensive.
@@ -201,7 +203,9 @@ impl Step {
         // A node that ends another's wait (an enqueue, a send) must not run that one below itself.
         let was_lent = IS_LENT.replace(false);
         let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
-        let mut worker = Worker { step: self, budget, stack: new, expensive: 0, new: stack, inputs, outputs };
+        let time_left = BORROWED_THREAD_TIME;
+        let mut worker =
+            Worker { step: self, budget, time_left, stack: new, expensive: 0, new: stack, inputs, outputs };
         worker.hand_out();
         worker.run();
         IS_LENT.set(was_lent);
@@ -214,13 +218,12 @@ impl Step {
             return true;
         }
         ready.weight_bytes = self.weight(item, ready);
-        ready.weight_bytes.is_some_and(|bytes| !item.experience.is_below(EXPENSIVE_TIME, bytes))
+        let may_be_long = |bytes| item.experience.usual_time(bytes).is_none_or(|time| time >= EXPENSIVE_TIME);
+        ready.weight_bytes.is_some_and(may_be_long)
     }
 
-    /// Whether an expensive node is known to be over soon enough for a thread with other duties.
-    fn is_brief(&self, ready: &Ready) -> bool {
-        let item = &self.executable.nodes[ready.node as usize];
-        ready.weight_bytes.is_some_and(|bytes| item.experience.is_below(BORROWED_THREAD_TIME, bytes))
+    fn usual_time(&self, ready: &Ready) -> Option<Duration> {
+        self.executable.nodes[ready.node as usize].experience.usual_time(ready.weight_bytes?)
     }
 
     /// The size of a node's inputs, if that makes it possible that it is expensive.
@@ -534,10 +537,11 @@ impl Worker<'_> {
     fn hand_out(&mut self) {
         let is_only_one = self.new.len() + self.stack.len() <= 1;
         let has_other_duties = self.budget.is_some();
-        for mut ready in self.new.drain(..) {
+        let mut new = std::mem::take(&mut self.new);
+        for mut ready in new.drain(..) {
             if (is_only_one && !has_other_duties) || !self.step.is_expensive(&mut ready) {
                 self.stack.push(ready);
-            } else if self.expensive == 0 && (!has_other_duties || self.step.is_brief(&ready)) {
+            } else if self.keeps(&ready) {
                 self.expensive += 1;
                 ready.is_expensive = true;
                 // At the bottom: what is cheap may make more work for other threads.
@@ -547,6 +551,18 @@ impl Worker<'_> {
                 thread_pool::shared().spawn(move || step.run_nodes(vec![ready], None));
             }
         }
+        self.new = new;
+    }
+
+    /// Whether an expensive node stays on this thread: if it is the only one, or, on a thread with other duties, if there is
+    /// time for it, which is taken away then.
+    fn keeps(&mut self, ready: &Ready) -> bool {
+        if self.budget.is_none() {
+            return self.expensive == 0;
+        }
+        let left = self.step.usual_time(ready).and_then(|time| self.time_left.checked_sub(time));
+        self.time_left = left.unwrap_or(self.time_left);
+        left.is_some()
     }
 
     fn leave_rest_to_pool(&mut self) {
