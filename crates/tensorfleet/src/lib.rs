@@ -46,6 +46,7 @@ mod operation;
 mod operators;
 mod output;
 mod partial_run;
+pub mod prelude;
 mod queue;
 mod random;
 mod regularizers;

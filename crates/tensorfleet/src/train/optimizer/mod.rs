@@ -54,6 +54,29 @@ pub struct MinimizeOptions {
     pub gate: Gate,
 }
 
+impl MinimizeOptions {
+    /// Only that `global_step` counts the steps, which is what most programs say.
+    ///
+    /// ```
+    /// use tensorfleet::prelude::*;
+    ///
+    /// let g = Graph::new();
+    /// let x = g.variable("x", 5.0f32);
+    /// let loss = x.value().square()?;
+    /// let global_step = g.get_or_create_global_step()?;
+    /// let train = GradientDescent::new(0.25).minimize_with(&loss, &MinimizeOptions::counting(&global_step))?;
+    ///
+    /// let session = Session::new(&g);
+    /// session.run(g.global_variables_initializer()?)?;
+    /// session.run(&train)?;
+    /// assert_eq!(session.run(&global_step)?.to_scalar::<i64>()?, 1);
+    /// # Ok::<(), Status>(())
+    /// ```
+    pub fn counting(global_step: &Variable) -> MinimizeOptions {
+        MinimizeOptions { global_step: Some(global_step.clone()), ..MinimizeOptions::default() }
+    }
+}
+
 /// Changes variables to make a loss smaller.
 ///
 /// ```
@@ -64,8 +87,7 @@ pub struct MinimizeOptions {
 /// let x = g.variable("x", 5.0f32);
 /// let loss = x.value().square()?;
 /// let global_step = g.get_or_create_global_step()?;
-/// let options = MinimizeOptions { global_step: Some(global_step.clone()), ..Default::default() };
-/// let train = GradientDescent::new(0.25).minimize_with(&loss, &options)?;
+/// let train = GradientDescent::new(0.25).minimize_with(&loss, &MinimizeOptions::counting(&global_step))?;
 ///
 /// let session = Session::new(&g);
 /// session.run(g.global_variables_initializer()?)?;
