@@ -171,14 +171,31 @@ impl Output {
 }
 
 /// In [`Output::index`]: a new dimension of size 1.
+///
+/// ```
+/// # use tensorfleet::{Graph, NewAxis};
+/// let g = Graph::new();
+/// let column = g.constant([1, 2, 3]).index((.., NewAxis))?;
+/// assert_eq!(column.shape()?.to_string(), "[3,1]");
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct NewAxis;
 
-/// In [`Output::index`]: all dimensions that are not mentioned.
+/// In [`Output::index`], which has an example: all dimensions that are not mentioned.
 #[derive(Clone, Copy, Debug)]
 pub struct Ellipsis;
 
-/// One part of an index.
+/// One part of an index, for those that a program puts together; others are written as [`Output::index`] shows.
+///
+/// ```
+/// # use tensorfleet::{Graph, Index, Session};
+/// let g = Graph::new();
+/// let x = g.constant([[1, 2], [3, 4]]);
+/// let first_column = x.index(vec![Index::Range(None, None), Index::At(0)])?;
+/// assert_eq!(Session::new(&g).run(&first_column)?.as_slice::<i32>()?, [1, 3]);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
     /// One slice; the dimension goes.

@@ -19,6 +19,21 @@
 //! Python front end would produce, and [`Graph::to_graph_def`] exports them. Dtypes and shapes are checked while the graph
 //! is built; [`Output`] explains how mistakes are reported. A [`Session`] runs parts of the graph.
 //!
+//! `use tensorfleet::prelude::*;` brings what most programs need; see [`prelude`]. What there is, by task:
+//!
+//! - **Building graphs**: [`Graph`], [`Output`], [`Operation`]; [`Variable`], by name with [`Graph::get_variable`] and
+//!   [`Graph::variable_scope`]; [`Graph::cond`] and [`Graph::while_loop`]; layers with [`Graph::dense`], first values with
+//!   [`Initializer`]; [`Graph::op`] for any op that has no method; [`Graph::gradients`].
+//! - **Running them**: [`Session`], in this process or on a server; [`Session::prepare`] for runs that are repeated,
+//!   [`Session::partial_run`] for one in parts, [`Step::run_traced`] and [`Timeline`] to see what took how long.
+//! - **Clusters**: a [`ClusterSpec`] says which tasks there are, a [`Server`] is one of them, [`Session::connect`] uses them;
+//!   [`Graph::device`] and [`replica_device_setter`] say where nodes go. With the feature `flags`, the module `flags` has the
+//!   command-line flags of a task (`--ps_hosts`, `--job_name`, …) and `TF_CONFIG`.
+//! - **Training**: [`train`] has the optimizers, synchronous and in-graph replication, checkpoints, supervision and hooks.
+//! - **Input**: [`Graph::input_producer`] and [`Graph::batch`], [`Queue`].
+//! - **Looking inside**: [`summary`] for TensorBoard, [`checkpoint`] for what a checkpoint holds, [`import_meta_graph`] for
+//!   graphs that were saved with one.
+//!
 //! This crate builds graphs and asks for runs; it computes nothing itself. What ops mean stands in `tensorfleet-ops`, how
 //! they are run in `tensorfleet-runtime`.
 

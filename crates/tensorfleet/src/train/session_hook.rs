@@ -95,7 +95,7 @@ impl<H: SessionHook + ?Sized> SessionHook for Box<H> {
     }
 }
 
-/// What a hook adds to a run.
+/// What a hook adds to a run; see the example of [`SessionHook`].
 #[derive(Clone, Debug, Default)]
 #[must_use = "a hook's arguments count only if it returns them"]
 pub struct RunArgs {
@@ -158,7 +158,7 @@ impl Fetch for RunArgs {
     }
 }
 
-/// The tensors that a hook asked for, in the order it did.
+/// The tensors that a hook asked for, in the order it did; see the example of [`SessionHook`].
 #[derive(Clone, Debug, Default)]
 pub struct RunValues {
     tensors: Vec<Tensor>,
@@ -181,7 +181,7 @@ impl RunValues {
     }
 }
 
-/// The run that a hook is called around.
+/// The run that a hook is called around; see the example of [`SessionHook`].
 pub struct RunContext {
     session: Arc<Session>,
     is_stop_requested: AtomicBool,

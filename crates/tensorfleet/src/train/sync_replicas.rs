@@ -353,7 +353,7 @@ impl Optimizer for SyncReplicasOptimizer {
     }
 }
 
-/// See [`SyncReplicasOptimizer::make_session_hook`].
+/// The hook of synchronous training; see the example of [`SyncReplicasOptimizer`].
 pub struct SyncReplicasHook {
     built: Built,
     init_tokens_op: Option<Operation>,
