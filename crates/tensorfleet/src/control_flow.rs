@@ -7,7 +7,7 @@ use crate::graph::Graph;
 use crate::operand::Operand;
 use crate::output::Output;
 
-/// What a branch gives or a loop carries: one output, an array of them, or a `Vec`.
+/// What a branch of [`Graph::cond`] gives or a [`Graph::while_loop`] carries: one output, an array of them, or a `Vec`.
 pub trait OutputGroup: Sized {
     /// All outputs.
     fn into_outputs(self) -> Vec<Output>;

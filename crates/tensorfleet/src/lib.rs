@@ -85,7 +85,7 @@ pub use gradients::{Gate, Gradient, GradientsBuilder, IndexedSlices};
 pub use graph::Graph;
 pub use initializers::{Distribution, Fan, Initializer};
 pub use input::{Batch, InputProducer};
-pub use literal::{Adapts, DimLike, IntoTensor, Leaf, Literal, ShapeLike};
+pub use literal::{Adapts, IntoTensor, Literal, ShapeLike};
 pub use losses::{Loss, Reduction};
 pub use math::Axes;
 pub use meta_graph::{MetaGraph, import_meta_graph};
@@ -107,5 +107,5 @@ pub use variable_scope::{GetVariable, Reuse, VariableScope, VariableScopeBuilder
 pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig};
 pub use tensorfleet_core::{Code, DType, DeviceName, Node, PartialShape, Result, Shape, Status, Tensor};
 pub use tensorfleet_ops::builder::DeviceScope;
-pub use tensorfleet_proto::tensorflow::{RunMetadata, StepStats};
+pub use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};
 pub use tensorfleet_runtime::{RunOptions, Task};

@@ -142,7 +142,7 @@ impl Graph {
         self.op("NoOp").build()
     }
 
-    /// An operation that is done when all of `operations` are.
+    /// An operation that is done when all of `operations` are; see the example of [`Operation`].
     pub fn group(&self, operations: impl IntoIterator<Item: Into<Operation>>) -> Result<Operation> {
         self.group_named("group_deps", operations)
     }

@@ -2,7 +2,7 @@
 //!
 //! It holds the types that a program names or constructs, and the traits whose methods it calls. Builders that are only
 //! passed through ([`QueueBuilder`](crate::QueueBuilder), …) and things that few programs need stay where they are: in the
-//! [crate](crate), in [`train`](crate::train), [`summary`](crate::summary) and [`checkpoint`](crate::checkpoint).
+//! [crate], in [`train`](crate::train), [`summary`](crate::summary) and [`checkpoint`](crate::checkpoint).
 //!
 //! ```
 //! use tensorfleet::prelude::*;

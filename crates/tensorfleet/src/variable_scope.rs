@@ -19,7 +19,7 @@ use crate::output::Output;
 use crate::regularizers::Regularizer;
 use crate::variable::{Initial, Parts, Variable};
 
-/// Whether variables of a scope are made or found.
+/// Whether variables of a scope are made or found; see [`Graph::get_variable`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
     /// Each must be new.
@@ -168,6 +168,14 @@ impl Graph {
 
     /// A variable scope named `default`, or `default_1`, … if there was one of that name, so that each call has
     /// variables of its own.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let layer = || g.unique_variable_scope("layer", || g.get_variable("w").shape([2]).build());
+    /// assert_eq!((layer()?.name(), layer()?.name()), ("layer/w".to_string(), "layer_1/w".to_string()));
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn unique_variable_scope<R>(&self, default: &str, body: impl FnOnce() -> R) -> R {
         let name = self.variable_store(|store| store.unused(default));
         let scope = VariableScope { name, ..self.current_variable_scope() };

@@ -164,6 +164,17 @@ impl Graph {
     /// `values[i]` while the step is at most `boundaries[i]`, afterwards the last value, of which there is one more.
     ///
     /// TensorFlow builds nested conditions for this; as the values are single numbers, we select instead.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let step = g.placeholder(tensorfleet::DType::Int64, ());
+    /// let rate = g.piecewise_constant(&step, &[100, 200], &[0.1, 0.01, 0.001])?;
+    /// let session = Session::new(&g);
+    /// assert_eq!(session.feed(&step, 100).run(&rate)?.to_scalar::<f32>()?, 0.1);
+    /// assert_eq!(session.feed(&step, 101).run(&rate)?.to_scalar::<f32>()?, 0.01);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn piecewise_constant(
         &self,
         global_step: impl Operand,

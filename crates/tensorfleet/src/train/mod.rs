@@ -65,7 +65,7 @@ mod towers;
 pub use checkpoint_state::{
     CheckpointState, checkpoint_exists, get_checkpoint_state, latest_checkpoint, update_checkpoint_state,
 };
-pub use coordinator::{Coordinator, STOP_GRACE_PERIOD};
+pub use coordinator::Coordinator;
 pub use graph_file::write_graph;
 pub use hooks::{
     CheckpointSaverHook, CheckpointSaverListener, Every, FeedFnHook, FinalOpsHook, GlobalStepWaiterHook,
@@ -84,7 +84,7 @@ pub use saver::{SaveOptions, SavedVariable, Saver, SaverBuilder};
 pub use scaffold::Scaffold;
 pub use session_creator::{ChiefSessionCreator, SessionCreator, WorkerSessionCreator};
 pub use session_hook::{RunArgs, RunContext, RunValues, SessionHook};
-pub use session_manager::{InitFn, Initialization, MAX_WAIT, RECOVERY_WAIT, SessionManager};
+pub use session_manager::{InitFn, Initialization, SessionManager};
 pub use supervisor::{Supervisor, SupervisorBuilder};
 pub use sync_replicas::{SyncReplicasHook, SyncReplicasOptimizer};
 pub use towers::{average_gradients, towers};

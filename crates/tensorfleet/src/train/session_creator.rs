@@ -131,9 +131,9 @@ pub struct WorkerSessionCreator {
     pub master: String,
     /// How sessions behave.
     pub config: SessionOptions,
-    /// How long to wait for the chief.
+    /// How long to wait for the chief; two hours if nothing is said.
     pub max_wait: Duration,
-    /// The longest time between two looks at a model that is not ready.
+    /// The longest time between two looks at a model that is not ready; 30 seconds if nothing is said.
     pub recovery_wait: Duration,
 }
 

@@ -34,7 +34,8 @@ use crate::operation::Operation;
 use crate::output::Output;
 use crate::variable::Variable;
 
-/// Gradients and the variables they belong to; `None` where the loss does not depend on the variable.
+/// Gradients and the variables they belong to, from [`Optimizer::compute_gradients`] for [`Optimizer::apply_gradients`];
+/// `None` where the loss does not depend on the variable.
 pub type GradientsAndVariables = Vec<(Option<Gradient>, Variable)>;
 
 /// What may be said about a minimisation; see [`Optimizer::minimize_with`].
@@ -425,7 +426,7 @@ fn count(graph: &Graph, global_step: &Variable, updated: Operation, name: &str) 
 
 impl IndexedSlices {
     /// The same gradient with each row at most once.
-    pub fn sum_duplicates(&self) -> Result<IndexedSlices> {
+    pub(crate) fn sum_duplicates(&self) -> Result<IndexedSlices> {
         let graph = self.values.graph();
         let unique = graph.op("Unique").input(&self.indices).build()?;
         let (indices, positions) = (unique.output(0), unique.output(1));
