@@ -135,6 +135,7 @@ impl ReplicaDeviceSetter {
     /// });
     /// assert_eq!(devices, ["/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:1"]);
     /// ```
+    #[doc(alias = "ps_strategy")]
     pub fn strategy(mut self, strategy: PsStrategy) -> ReplicaDeviceSetter {
         self.strategy = strategy;
         self

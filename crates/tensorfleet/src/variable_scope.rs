@@ -20,6 +20,7 @@ use crate::regularizers::Regularizer;
 use crate::variable::{Initial, Parts, Variable};
 
 /// Whether variables of a scope are made or found; see [`Graph::get_variable`].
+#[doc(alias = "AUTO_REUSE")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
     /// Each must be new.
