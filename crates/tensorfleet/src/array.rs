@@ -25,11 +25,27 @@ impl Output {
     }
 
     /// The same elements under another shape; -1 stands for the size that fits.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let rows = g.range(0, 6, 1)?.reshape([-1, 3])?;
+    /// assert_eq!(rows.shape()?.to_string(), "[2,3]");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn reshape(&self, shape: impl Operand) -> Result<Output> {
         self.binary("Reshape", shape)
     }
 
     /// The dimensions in another order.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.constant([[1, 2, 3], [4, 5, 6]]).transpose([1, 0])?;
+    /// assert_eq!(Session::new(&g).run(&x)?.as_slice::<i32>()?, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn transpose(&self, permutation: impl Operand) -> Result<Output> {
         self.op("Transpose").input(permutation).name("transpose").output()
     }
@@ -50,6 +66,14 @@ impl Output {
     }
 
     /// The slices of the first dimension that `indices` name.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let rows = g.constant([[1, 2], [3, 4], [5, 6]]).gather([2, 0])?;
+    /// assert_eq!(Session::new(&g).run(&rows)?.as_slice::<i32>()?, [5, 6, 1, 2]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn gather(&self, indices: impl Operand) -> Result<Output> {
         self.gather_along(indices, 0)
     }
@@ -65,6 +89,14 @@ impl Output {
     }
 
     /// One row of 0 and 1 (float) for each of these indices.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let rows = g.constant([1, 0]).one_hot(3)?;
+    /// assert_eq!(Session::new(&g).run(&rows)?.as_slice::<f32>()?, [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn one_hot(&self, depth: impl Operand) -> Result<Output> {
         self.op("OneHot").input(depth).input(1.0f32).input(0.0f32).name("one_hot").output()
     }
@@ -171,14 +203,31 @@ impl Output {
 }
 
 /// In [`Output::index`]: a new dimension of size 1.
+///
+/// ```
+/// # use tensorfleet::{Graph, NewAxis};
+/// let g = Graph::new();
+/// let column = g.constant([1, 2, 3]).index((.., NewAxis))?;
+/// assert_eq!(column.shape()?.to_string(), "[3,1]");
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct NewAxis;
 
-/// In [`Output::index`]: all dimensions that are not mentioned.
+/// In [`Output::index`], which has an example: all dimensions that are not mentioned.
 #[derive(Clone, Copy, Debug)]
 pub struct Ellipsis;
 
-/// One part of an index.
+/// One part of an index, for those that a program puts together; others are written as [`Output::index`] shows.
+///
+/// ```
+/// # use tensorfleet::{Graph, Index, Session};
+/// let g = Graph::new();
+/// let x = g.constant([[1, 2], [3, 4]]);
+/// let first_column = x.index(vec![Index::Range(None, None), Index::At(0)])?;
+/// assert_eq!(Session::new(&g).run(&first_column)?.as_slice::<i32>()?, [1, 3]);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
     /// One slice; the dimension goes.
@@ -244,6 +293,16 @@ tuple_indices!(A, B, C, D, E);
 
 impl Graph {
     /// Values joined along `axis`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let (a, b) = (g.constant([1, 2]), g.constant([3, 4]));
+    /// let (joined, stacked) = (g.concat([&a, &b], 0)?, g.stack([&a, &b])?);
+    /// assert_eq!(Session::new(&g).run(&joined)?.as_slice::<i32>()?, [1, 2, 3, 4]);
+    /// assert_eq!(stacked.shape()?.to_string(), "[2,2]");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn concat(&self, values: impl OperandList, axis: impl Operand) -> Result<Output> {
         let mut values = values.into_args();
         // The op takes at least two; one is what it is, as in TensorFlow.

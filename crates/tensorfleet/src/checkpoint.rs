@@ -1,4 +1,8 @@
-//! Looking into checkpoints without a graph: [`CheckpointReader`].
+//! Looking into checkpoints without a graph: [`CheckpointReader`], which has an example.
+//!
+//! Checkpoints of TensorFlow are read as well as those of this library: they are the same. To save and restore, use
+//! [`Saver`](crate::train::Saver); to find the newest one of a directory,
+//! [`latest_checkpoint`](crate::train::latest_checkpoint).
 
 use std::fmt;
 
@@ -32,7 +36,7 @@ pub struct CheckpointReader {
     tensors: Vec<TensorInfo>,
 }
 
-/// What an index says about a tensor.
+/// What an index says about a tensor; see [`CheckpointReader::iter`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorInfo {
     /// The name it was saved under.
@@ -63,6 +67,21 @@ impl CheckpointReader {
     }
 
     /// What the index says about each tensor, in order of their names.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session, checkpoint::CheckpointReader, train::Saver};
+    /// # let g = Graph::new();
+    /// # let (b, w) = (g.variable("b", 0.0f32), g.variable("w", [1.0f32, 2.0]));
+    /// # let saver = Saver::new(&g)?;
+    /// # let session = Session::new(&g);
+    /// # session.run(g.global_variables_initializer()?)?;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let prefix = saver.save(&session, directory.path().join("model").to_str().unwrap(), None)?;
+    /// let reader = CheckpointReader::open(&prefix)?;
+    /// let sizes: Vec<_> = reader.iter().map(|tensor| (tensor.name.as_str(), tensor.shape.num_elements())).collect();
+    /// assert_eq!(sizes, [("b", 1), ("w", 2)]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &TensorInfo> {
         self.tensors.iter()
     }

@@ -7,7 +7,7 @@ use crate::graph::Graph;
 use crate::operand::Operand;
 use crate::output::Output;
 
-/// What a branch gives or a loop carries: one output, an array of them, or a `Vec`.
+/// What a branch of [`Graph::cond`] gives or a [`Graph::while_loop`] carries: one output, an array of them, or a `Vec`.
 pub trait OutputGroup: Sized {
     /// All outputs.
     fn into_outputs(self) -> Vec<Output>;
@@ -47,7 +47,7 @@ impl OutputGroup for Vec<Output> {
     }
 }
 
-/// A loop about to be built.
+/// A loop about to be built; see [`Graph::new_loop`].
 #[must_use = "nothing is added to the graph before `build`"]
 pub struct LoopBuilder {
     graph: Graph,
@@ -117,6 +117,18 @@ impl Graph {
     }
 
     /// A loop of which more is to be said.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, PartialShape, Session};
+    /// let g = Graph::new();
+    /// let start = [g.constant(0), g.constant([1.0f32])];
+    /// // The vector grows, so the loop is told that its length is not known.
+    /// let shapes = vec![PartialShape::scalar(), PartialShape::from_signed(&[-1])?];
+    /// let grow = g.new_loop().name("grow").shape_invariants(shapes);
+    /// let [_, grown] = grow.build(start, |[i, _]| i.less(3), |[i, x]| Ok([i + 1, g.concat([&x, &x], 0)?]))?;
+    /// assert_eq!(Session::new(&g).run(&grown)?.num_elements(), 8);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn new_loop(&self) -> LoopBuilder {
         LoopBuilder { graph: self.clone(), name: "while".to_string(), options: LoopOptions::default() }
     }

@@ -9,7 +9,33 @@ use crate::output::Output;
 use crate::variable::Variable;
 
 /// What [`Session::run`](crate::Session::run) can be asked for. An [`Output`] or [`Variable`] gives its [`Tensor`], an
-/// [`Operation`] is run and gives `()`, and tuples, arrays, slices and `Vec`s of these give as many answers.
+/// [`Operation`] is run and gives `()`, and tuples, arrays, slices and `Vec`s of these give as many answers. A program may
+/// add forms of its own:
+///
+/// ```
+/// use tensorfleet::{Fetch, Graph, Output, Request, Result, Results, Session};
+///
+/// /// Gives a number instead of a tensor.
+/// struct Number(Output);
+///
+/// impl Fetch for Number {
+///     type Value = f32;
+///
+///     fn request(&self, request: &mut Request<'_>) -> Result<()> {
+///         request.fetch(&self.0)
+///     }
+///
+///     fn take(&self, results: &mut Results) -> Result<f32> {
+///         results.next_tensor()?.to_scalar()
+///     }
+/// }
+///
+/// let g = Graph::new();
+/// let two = Number(g.constant(2.0f32));
+/// let (number, tensor) = Session::new(&g).run((&two, &two.0))?;
+/// assert_eq!((number, tensor.to_scalar::<f32>()?), (2.0, 2.0));
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub trait Fetch {
     /// The form of the answer.
     type Value;
@@ -21,14 +47,14 @@ pub trait Fetch {
     fn take(&self, results: &mut Results) -> Result<Self::Value>;
 }
 
-/// What a run is asked for.
+/// What a run is asked for, said by a [`Fetch`].
 pub struct Request<'a> {
     graph: &'a Graph,
     pub(crate) fetches: SmallVec<[Endpoint; 4]>,
     pub(crate) targets: SmallVec<[NodeId; 4]>,
 }
 
-/// The tensors of a run, in the order they were asked for.
+/// The tensors of a run, in the order they were asked for; taken by a [`Fetch`].
 pub struct Results {
     tensors: std::vec::IntoIter<Tensor>,
 }

@@ -9,6 +9,21 @@ use crate::operand::{Arg, OperandList};
 use crate::output::Output;
 
 /// A gradient: a whole tensor, or, from gathers, some rows of one.
+///
+/// ```
+/// # use tensorfleet::{Gradient, Graph, Session};
+/// let g = Graph::new();
+/// let table = g.variable("table", [[1.0f32], [2.0], [3.0]]);
+/// let loss = table.value().gather([2, 0])?.reduce_sum(..)?;
+/// let gradient = g.gradients([&loss], [&table])?.remove(0).unwrap();
+///
+/// let session = Session::new(&g);
+/// session.run(table.initializer())?;
+/// let Gradient::Slices(rows) = &gradient else { panic!("a gather has a gradient of rows") };
+/// assert_eq!(session.run(&rows.indices)?.as_slice::<i32>()?, [2, 0]);
+/// assert_eq!(session.run(gradient.dense()?)?.as_slice::<f32>()?, [1.0, 0.0, 1.0]);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Gradient {
     /// A tensor of the shape of what it is the gradient of.
@@ -17,7 +32,7 @@ pub enum Gradient {
     Slices(IndexedSlices),
 }
 
-/// Rows of a tensor that is zero elsewhere. A row may come several times; then its values add up.
+/// Rows of a tensor that is zero elsewhere. A row may come several times; then its values add up. See [`Gradient`].
 #[derive(Clone, Debug)]
 pub struct IndexedSlices {
     /// The rows.
@@ -55,6 +70,17 @@ impl Graph {
     }
 
     /// Gradients of which more is to be said.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.constant(3.0f32);
+    /// let square = x.square()?;
+    /// let gradients = g.new_gradients().grad_ys([10.0f32]).stop_gradients([&square]);
+    /// let slope = gradients.build([&square + &x], [&x])?.remove(0).unwrap();
+    /// assert_eq!(Session::new(&g).run(slope.dense()?)?.to_scalar::<f32>()?, 10.0);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn new_gradients(&self) -> GradientsBuilder {
         GradientsBuilder {
             graph: self.clone(),

@@ -67,6 +67,15 @@ impl Graph {
     }
 
     /// A graph from its definition.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// g.constant_named("answer", 42);
+    /// let copy = Graph::from_graph_def(g.to_graph_def())?;
+    /// assert_eq!(Session::new(&copy).run(copy.output("answer")?)?.to_scalar::<i32>()?, 42);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn from_graph_def(def: GraphDef) -> Result<Graph> {
         let graph = Graph::new();
         graph.import(def, "")?;
@@ -75,6 +84,17 @@ impl Graph {
 
     /// Adds the nodes of a definition, with `prefix/` before their names unless the prefix is empty. Their types are
     /// checked and their shapes inferred; on an error nothing is added.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let layer = Graph::new();
+    /// layer.constant_named("weight", 0.5f32);
+    /// let g = Graph::new();
+    /// g.import(layer.to_graph_def(), "first")?;
+    /// g.import(layer.to_graph_def(), "second")?;
+    /// assert_eq!(g.operation("second/weight")?.op_type(), "Const");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn import(&self, def: GraphDef, prefix: &str) -> Result<()> {
         self.build(|builder| builder.import(def, prefix)).map(|_| ())
     }
@@ -127,6 +147,14 @@ impl Graph {
 
     /// Puts `name/` before the names of the nodes built in `body`. A name that is taken gets a suffix; one that
     /// ends in `/` enters that scope again; an empty one leads back to the root.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let x = g.name_scope("layer", || g.constant_named("x", 1.0f32));
+    /// let y = g.name_scope("layer", || g.constant_named("x", 2.0f32));
+    /// assert_eq!((x.name().as_str(), y.name().as_str()), ("layer/x:0", "layer_1/x:0"));
+    /// ```
     pub fn name_scope<R>(&self, name: &str, body: impl FnOnce() -> R) -> R {
         self.scoped(
             |builder| {
@@ -176,6 +204,21 @@ impl Graph {
     }
 
     /// Makes the nodes built in `body` run after `before`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let count = g.variable("count", 0i32);
+    /// let increment = count.assign_add(1)?;
+    /// // Each run that reads this counts.
+    /// let answer = g.control_dependencies([&increment], || g.constant(42).identity())?;
+    /// let session = Session::new(&g);
+    /// session.run(count.initializer())?;
+    /// session.run(&answer)?;
+    /// session.run(&answer)?;
+    /// assert_eq!(session.run(&count)?.to_scalar::<i32>()?, 2);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn control_dependencies<R>(
         &self,
         before: impl IntoIterator<Item: Into<Operation>>,
@@ -196,6 +239,14 @@ impl Graph {
     }
 
     /// Places the nodes built in `body` where `operation` is.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let v = g.device("/job:ps/task:1", || g.variable("v", 1.0f32));
+    /// let doubled = g.device("/job:worker", || g.colocate_with(&v, || &v * 2.0));
+    /// assert_eq!(doubled.device(), "/job:ps/task:1");
+    /// ```
     pub fn colocate_with<R>(&self, operation: impl Into<Operation>, body: impl FnOnce() -> R) -> R {
         let node = operation.into().node_in(self);
         let enter = |builder: &mut GraphBuilder| match node {
@@ -226,6 +277,16 @@ impl Graph {
     }
 
     /// An operation, named `init`, that initialises all global variables.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let (a, b) = (g.variable("a", 1.0f32), g.variable("b", 2.0f32));
+    /// let session = Session::new(&g);
+    /// session.run(g.global_variables_initializer()?)?;
+    /// assert_eq!(session.run(&a + &b)?.to_scalar::<f32>()?, 3.0);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn global_variables_initializer(&self) -> Result<Operation> {
         self.group_named("init", self.global_variables().iter().map(Variable::initializer))
     }
@@ -260,6 +321,17 @@ impl Graph {
 
     /// Makes the random numbers of ops built from now on the same in every program: each op's seed follows from this
     /// one and from the number of nodes before it, as in TensorFlow.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let draw = || -> tensorfleet::Result<_> {
+    ///     let g = Graph::new();
+    ///     g.set_random_seed(7);
+    ///     Session::new(&g).run(g.random_uniform([3], 0.0, 1.0)?)
+    /// };
+    /// assert_eq!(draw()?.as_slice::<f32>()?, draw()?.as_slice::<f32>()?);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn set_random_seed(&self, seed: i64) {
         self.0.state.lock().random_seed = Some(seed);
     }

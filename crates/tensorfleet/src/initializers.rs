@@ -99,6 +99,19 @@ impl Initializer {
 
     /// Numbers of variance `scale` divided by the number of connections, so that signals keep their size from layer to
     /// layer.
+    ///
+    /// ```
+    /// # use tensorfleet::{Distribution, Fan, Graph, Initializer, Session};
+    /// let g = Graph::new();
+    /// let he = Initializer::variance_scaling(2.0, Fan::In, Distribution::TruncatedNormal).seed(1);
+    /// let w = g.get_variable("w").shape([200, 10]).initializer(he).build()?;
+    /// let variance = w.value().square()?.reduce_mean(..)?;
+    /// let session = Session::new(&g);
+    /// session.run(w.initializer())?;
+    /// let variance = session.run(&variance)?.to_scalar::<f32>()?;
+    /// assert!((variance - 2.0 / 200.0).abs() < 0.002);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn variance_scaling(scale: f64, fan: Fan, distribution: Distribution) -> Initializer {
         Initializer(Rule::Scaled { scale, fan, distribution, seed: None })
     }

@@ -19,6 +19,21 @@
 //! Python front end would produce, and [`Graph::to_graph_def`] exports them. Dtypes and shapes are checked while the graph
 //! is built; [`Output`] explains how mistakes are reported. A [`Session`] runs parts of the graph.
 //!
+//! `use tensorfleet::prelude::*;` brings what most programs need; see [`prelude`]. What there is, by task:
+//!
+//! - **Building graphs**: [`Graph`], [`Output`], [`Operation`]; [`Variable`], by name with [`Graph::get_variable`] and
+//!   [`Graph::variable_scope`]; [`Graph::cond`] and [`Graph::while_loop`]; layers with [`Graph::dense`], first values with
+//!   [`Initializer`]; [`Graph::op`] for any op that has no method; [`Graph::gradients`].
+//! - **Running them**: [`Session`], in this process or on a server; [`Session::prepare`] for runs that are repeated,
+//!   [`Session::partial_run`] for one in parts, [`Step::run_traced`] and [`Timeline`] to see what took how long.
+//! - **Clusters**: a [`ClusterSpec`] says which tasks there are, a [`Server`] is one of them, [`Session::connect`] uses them;
+//!   [`Graph::device`] and [`replica_device_setter`] say where nodes go. With the feature `flags`, the module `flags` has the
+//!   command-line flags of a task (`--ps_hosts`, `--job_name`, …) and `TF_CONFIG`.
+//! - **Training**: [`train`] has the optimizers, synchronous and in-graph replication, checkpoints, supervision and hooks.
+//! - **Input**: [`Graph::input_producer`] and [`Graph::batch`], [`Queue`].
+//! - **Looking inside**: [`summary`] for TensorBoard, [`checkpoint`] for what a checkpoint holds, [`import_meta_graph`] for
+//!   graphs that were saved with one.
+//!
 //! This crate builds graphs and asks for runs; it computes nothing itself. What ops mean stands in `tensorfleet-ops`, how
 //! they are run in `tensorfleet-runtime`.
 
@@ -46,6 +61,7 @@ mod operation;
 mod operators;
 mod output;
 mod partial_run;
+pub mod prelude;
 mod queue;
 mod random;
 mod regularizers;
@@ -69,7 +85,7 @@ pub use gradients::{Gate, Gradient, GradientsBuilder, IndexedSlices};
 pub use graph::Graph;
 pub use initializers::{Distribution, Fan, Initializer};
 pub use input::{Batch, InputProducer};
-pub use literal::{Adapts, DimLike, IntoTensor, Leaf, Literal, ShapeLike};
+pub use literal::{Adapts, IntoTensor, Literal, ShapeLike};
 pub use losses::{Loss, Reduction};
 pub use math::Axes;
 pub use meta_graph::{MetaGraph, import_meta_graph};
@@ -91,5 +107,5 @@ pub use variable_scope::{GetVariable, Reuse, VariableScope, VariableScopeBuilder
 pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig};
 pub use tensorfleet_core::{Code, DType, DeviceName, Node, PartialShape, Result, Shape, Status, Tensor};
 pub use tensorfleet_ops::builder::DeviceScope;
-pub use tensorfleet_proto::tensorflow::{RunMetadata, StepStats};
+pub use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};
 pub use tensorfleet_runtime::{RunOptions, Task};

@@ -10,6 +10,16 @@ use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, ensure};
 ///
 /// In an expression a literal takes the dtype its place asks for: `&x + 2` works for floats too. On its own it has the
 /// dtype of its Rust type; mind that `1.0` is an `f64` in Rust, so write `1.0f32` for TensorFlow's default.
+///
+/// ```
+/// # use tensorfleet::{DType, Graph};
+/// let g = Graph::new();
+/// assert_eq!(g.constant(vec![[1.0f32, 2.0], [3.0, 4.0]]).shape()?.to_string(), "[2,2]");
+/// assert_eq!(g.constant(["a", "b"]).dtype()?, DType::String);
+/// assert_eq!((g.constant(1.0f32) + 2).dtype()?, DType::Float);
+/// assert!(g.constant(vec![vec![1], vec![2, 3]]).check().is_err()); // Rows must have one length.
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub trait Literal {
     /// The type of the innermost elements.
     type Leaf: Leaf;
@@ -138,6 +148,15 @@ impl<L: Literal> IntoTensor for L {
 
 /// What can be written for a shape: `[2, 3]`, `[-1, 784]` or `[None, Some(784)]` with unknown sizes, `()` for a scalar, a
 /// [`Shape`] or a [`PartialShape`].
+///
+/// ```
+/// # use tensorfleet::{DType, Graph};
+/// let g = Graph::new();
+/// let images = g.placeholder(DType::Float, [-1, 784]);
+/// assert_eq!(images.shape()?.to_string(), "[?,784]");
+/// assert_eq!(g.placeholder(DType::Float, ()).shape()?.rank(), Some(0));
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub trait ShapeLike {
     /// The shape.
     fn to_partial_shape(&self) -> Result<PartialShape>;

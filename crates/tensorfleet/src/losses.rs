@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::operand::{Arg, Operand};
 use crate::output::Output;
 
-/// How the losses of a batch become one number.
+/// How the losses of a batch become one number; see [`Loss`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {
     /// They do not: the weighted losses stay as they are.

@@ -118,6 +118,16 @@ binary_methods! {
 
 /// Which axes a reduction runs over: `..` for all, one axis, several, or computed ones. Negative axes count from the
 /// end.
+///
+/// ```
+/// # use tensorfleet::{Graph, Session};
+/// let g = Graph::new();
+/// let x = g.constant([[1, 2], [3, 4]]);
+/// let session = Session::new(&g);
+/// assert_eq!(session.run(x.reduce_sum(..)?)?.to_scalar::<i32>()?, 10);
+/// assert_eq!(session.run(x.reduce_sum(-1)?)?.as_slice::<i32>()?, [3, 7]);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub trait Axes {
     /// The axes as an input; `None` stands for all.
     fn into_axes(self) -> Option<Arg>;
@@ -210,6 +220,14 @@ impl Output {
     }
 
     /// The same numbers as another dtype.
+    ///
+    /// ```
+    /// # use tensorfleet::{DType, Graph, Session};
+    /// let g = Graph::new();
+    /// let whole = g.constant([1.9f32, -1.9]).cast(DType::Int32)?;
+    /// assert_eq!(Session::new(&g).run(&whole)?.as_slice::<i32>()?, [1, -1]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn cast(&self, dtype: DType) -> Result<Output> {
         if self.dtype()? == dtype {
             return Ok(self.clone());
@@ -228,6 +246,14 @@ impl Output {
     }
 
     /// The index of the largest element along `axis`, as int64.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let classes = g.constant([[0.1f32, 0.9], [0.8, 0.2]]).argmax(1)?;
+    /// assert_eq!(Session::new(&g).run(&classes)?.as_slice::<i64>()?, [1, 0]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn argmax(&self, axis: i32) -> Result<Output> {
         self.binary("ArgMax", axis)
     }
@@ -247,12 +273,25 @@ impl Output {
         self.unary("Where")
     }
 
-    /// The cross entropy between these logits and the distributions in `labels`, for each row.
+    /// The cross entropy between these logits and the distributions in `labels`, for each row. There is an example at
+    /// [`Output::sparse_softmax_cross_entropy`].
     pub fn softmax_cross_entropy(&self, labels: impl Operand) -> Result<Output> {
         self.binary("SoftmaxCrossEntropyWithLogits", labels)
     }
 
     /// The cross entropy between these logits and the classes in `labels`, for each row.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let logits = g.constant([[0.0f32, 0.0], [0.0, 100.0]]);
+    /// let loss = logits.sparse_softmax_cross_entropy([0, 1])?;
+    /// let same = logits.softmax_cross_entropy([[1.0f32, 0.0], [0.0, 1.0]])?;
+    /// let (loss, same) = Session::new(&g).run((&loss, &same))?;
+    /// assert!((loss.as_slice::<f32>()?[0] - 2f32.ln()).abs() < 1e-6);
+    /// assert_eq!(loss.as_slice::<f32>()?, same.as_slice::<f32>()?);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn sparse_softmax_cross_entropy(&self, labels: impl Operand) -> Result<Output> {
         self.binary("SparseSoftmaxCrossEntropyWithLogits", labels)
     }

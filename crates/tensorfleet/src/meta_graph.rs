@@ -25,7 +25,7 @@ const VARIABLES: &str = "variables";
 const TRAINABLE_VARIABLES: &str = "trainable_variables";
 const LOCAL_VARIABLES: &str = "local_variables";
 
-/// A graph read from a `.meta` file.
+/// A graph read from a `.meta` file; see [`import_meta_graph`].
 #[derive(Debug)]
 pub struct MetaGraph {
     /// The graph; its variables are known as such.

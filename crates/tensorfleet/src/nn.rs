@@ -12,6 +12,14 @@ use crate::uninitialized::static_shape;
 
 impl Output {
     /// `x · weights + biases`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let y = g.constant([[1.0f32, 2.0]]).xw_plus_b([[1.0f32], [10.0]], [0.5f32])?;
+    /// assert_eq!(Session::new(&g).run(&y)?.as_slice::<f32>()?, [21.5]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn xw_plus_b(&self, weights: impl Operand, biases: impl Operand) -> Result<Output> {
         let graph = self.graph();
         graph.name_scope("xw_plus_b", || {

@@ -12,7 +12,19 @@ use crate::operation::Operation;
 use crate::output::Output;
 
 /// A node about to be built. Inputs come in the order of the op's declaration; type attributes follow from them, and
-/// attributes with defaults may be left out.
+/// attributes with defaults may be left out. [`Graph::op`] begins one.
+///
+/// ```
+/// # use tensorfleet::{DType, Graph, Session};
+/// let g = Graph::new();
+/// let sum = g.op("AddN").inputs([1.5f32, 2.0]).name("sum").output()?;
+/// let whole = g.op("Cast").input(&sum).attr("DstT", DType::Int32).output()?;
+/// assert_eq!(Session::new(&g).run(&whole)?.to_scalar::<i32>()?, 3);
+///
+/// let error = g.op("AddN").inputs([1.5f32, 2.0]).attr("no_such_attribute", 1i64).build().unwrap_err();
+/// assert!(error.message().contains("no_such_attribute"));
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[must_use = "nothing is added to the graph before `build` or `output`"]
 pub struct OpBuilder {
     graph: Graph,

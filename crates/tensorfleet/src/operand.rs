@@ -9,12 +9,28 @@ use crate::output::Output;
 use crate::variable::Variable;
 
 /// An input of an op: an [`Output`], a [`Variable`], a [`Tensor`] or a literal, by value or by reference.
+///
+/// ```
+/// # use tensorfleet::{Graph, Operand, Output, Result, Session};
+/// /// Takes whatever an op takes.
+/// fn twice(g: &Graph, x: impl Operand) -> Result<Output> {
+///     g.op("Mul").input(x).input(2.0f32).output()
+/// }
+///
+/// let g = Graph::new();
+/// let v = g.variable("v", 3.0f32);
+/// let session = Session::new(&g);
+/// session.run(v.initializer())?;
+/// let (a, b) = session.run((twice(&g, &v)?, twice(&g, 0.5f32)?))?;
+/// assert_eq!((a.to_scalar::<f32>()?, b.to_scalar::<f32>()?), (6.0, 1.0));
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub trait Operand {
     /// The input.
     fn into_arg(self) -> Arg;
 }
 
-/// An input of an op.
+/// An input of an op, as an [`Operand`] gives it.
 pub enum Arg {
     /// A value of the graph.
     Output(Output),
@@ -81,7 +97,7 @@ impl<T: IntoTensor> Operand for T {
     }
 }
 
-/// Several inputs: an array, `Vec` or slice of operands of one kind, or a tuple of any.
+/// Several inputs, as [`Graph::concat`] takes them: an array, `Vec` or slice of operands of one kind, or a tuple of any.
 pub trait OperandList {
     /// The inputs.
     fn into_args(self) -> Vec<Arg>;

@@ -10,6 +10,20 @@ use crate::output::Output;
 use crate::variable::Variable;
 
 /// A node of a graph. Like an [`Output`] it may carry the error that kept it from being built.
+///
+/// ```
+/// # use tensorfleet::{Graph, Session};
+/// let g = Graph::new();
+/// let (a, b) = (g.variable("a", 1.0f32), g.variable("b", 2.0f32));
+/// let both = g.group([a.initializer(), b.initializer()])?;
+/// let session = Session::new(&g);
+/// session.run(&both)?; // An operation has no value: this gives `()`.
+///
+/// let sum = (&a + &b).operation();
+/// assert_eq!((sum.name().as_str(), sum.op_type().as_str()), ("add", "AddV2"));
+/// assert_eq!(session.run(sum.output(0))?.to_scalar::<f32>()?, 3.0);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone)]
 pub struct Operation {
     graph: Graph,
@@ -128,7 +142,7 @@ impl Graph {
         self.op("NoOp").build()
     }
 
-    /// An operation that is done when all of `operations` are.
+    /// An operation that is done when all of `operations` are; see the example of [`Operation`].
     pub fn group(&self, operations: impl IntoIterator<Item: Into<Operation>>) -> Result<Operation> {
         self.group_named("group_deps", operations)
     }

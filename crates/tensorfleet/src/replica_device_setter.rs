@@ -29,7 +29,7 @@ const PS_OPS: [&str; 14] = [
     "DecisionTreeResource",
 ];
 
-/// How variables are spread over the parameter servers.
+/// How variables are spread over the parameter servers; see [`ReplicaDeviceSetter::strategy`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PsStrategy {
     /// One after the other.
@@ -124,6 +124,18 @@ impl ReplicaDeviceSetter {
     }
 
     /// How to spread variables.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, PsStrategy, replica_device_setter};
+    /// let g = Graph::new();
+    /// let setter = replica_device_setter().ps_tasks(2).strategy(PsStrategy::FewestBytes);
+    /// let devices = g.device(setter, || {
+    ///     let variables = [g.variable("large", [0.0f32; 100]), g.variable("a", 1.0f32), g.variable("b", 2.0f32)];
+    ///     variables.map(|variable| variable.device())
+    /// });
+    /// assert_eq!(devices, ["/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:1"]);
+    /// ```
+    #[doc(alias = "ps_strategy")]
     pub fn strategy(mut self, strategy: PsStrategy) -> ReplicaDeviceSetter {
         self.strategy = strategy;
         self

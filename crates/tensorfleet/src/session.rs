@@ -369,7 +369,21 @@ impl Prepared {
     }
 }
 
-/// A run about to start: what is fed, and how.
+/// A run about to start: what is fed, and how. [`Session::feed`] and [`Session::step`] begin one.
+///
+/// ```
+/// # use tensorfleet::{DType, Graph, Session};
+/// use std::time::Duration;
+///
+/// let g = Graph::new();
+/// let x = g.placeholder(DType::Float, ());
+/// let y = &x * 3.0;
+/// let session = Session::new(&g);
+/// let (value, record) = session.feed(&x, 2.0).timeout(Duration::from_secs(60)).run_traced(&y)?;
+/// assert_eq!(value.to_scalar::<f32>()?, 6.0);
+/// assert!(record.step_stats.is_some());
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[must_use = "nothing runs before `run`"]
 pub struct Step<'a> {
     session: &'a Session,

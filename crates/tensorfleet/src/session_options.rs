@@ -18,6 +18,7 @@ use tensorfleet_proto::tensorflow::ConfigProto;
 /// };
 /// # assert!(!options.allow_soft_placement);
 /// ```
+#[doc(alias = "ConfigProto")]
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// Lets nodes that ask for a missing device run on one that exists.

@@ -69,6 +69,14 @@ impl Graph {
     }
 
     /// A tensor of zeros, `false` or empty strings.
+    ///
+    /// ```
+    /// # use tensorfleet::{DType, Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.zeros(DType::Float, [2, 2])? + g.ones(DType::Float, [2, 2])?;
+    /// assert_eq!(Session::new(&g).run(&x)?.as_slice::<f32>()?, [1.0; 4]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn zeros(&self, dtype: DType, shape: impl ShapeLike) -> Result<Output> {
         let zero = Tensor::zeros(dtype, Shape::scalar())?;
         self.filled("zeros", full_shape(shape)?, zero, |shape| Tensor::zeros(dtype, shape))
@@ -113,6 +121,13 @@ impl Graph {
     }
 
     /// The numbers from `start`, up to but without `limit`, in steps of `delta`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// assert_eq!(Session::new(&g).run(g.range(1, 10, 3)?)?.as_slice::<i32>()?, [1, 4, 7]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn range(&self, start: impl Operand, limit: impl Operand, delta: impl Operand) -> Result<Output> {
         self.op("Range").input(start).input(limit).input(delta).name("range").output()
     }

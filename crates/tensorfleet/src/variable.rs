@@ -57,7 +57,7 @@ pub(crate) enum Initial {
     By(Box<dyn FnOnce() -> Result<Output>>),
 }
 
-/// A variable about to be built.
+/// A variable about to be built; see [`Graph::new_variable`].
 #[must_use = "nothing is added to the graph before `init`"]
 pub struct VariableBuilder {
     graph: Graph,

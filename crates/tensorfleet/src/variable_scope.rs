@@ -19,7 +19,8 @@ use crate::output::Output;
 use crate::regularizers::Regularizer;
 use crate::variable::{Initial, Parts, Variable};
 
-/// Whether variables of a scope are made or found.
+/// Whether variables of a scope are made or found; see [`Graph::get_variable`].
+#[doc(alias = "AUTO_REUSE")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
     /// Each must be new.
@@ -31,7 +32,8 @@ pub enum Reuse {
     Auto,
 }
 
-/// A variable scope: a prefix of variable names, and what holds for the variables made in it.
+/// A variable scope: a prefix of variable names, and what holds for the variables made in it. [`Graph::again_in`] enters one
+/// again.
 #[derive(Clone, Default)]
 pub struct VariableScope {
     name: String,
@@ -107,7 +109,7 @@ impl VariableStore {
     }
 }
 
-/// A variable scope about to be entered.
+/// A variable scope about to be entered; see [`Graph::new_variable_scope`].
 #[must_use = "nothing happens before `enter`"]
 pub struct VariableScopeBuilder {
     graph: Graph,
@@ -134,6 +136,16 @@ impl Graph {
     }
 
     /// A variable scope of which more is to be said.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Initializer};
+    /// let g = Graph::new();
+    /// let layer = g.new_variable_scope("layer").initializer(Initializer::zeros()).resource();
+    /// let w = layer.enter(|| g.get_variable("w").shape([3, 2]).build())?;
+    /// assert_eq!(w.name(), "layer/w");
+    /// assert!(w.is_resource());
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn new_variable_scope(&self, name: &str) -> VariableScopeBuilder {
         let outer = self.current_variable_scope();
         let scope = VariableScope { name: outer.qualified(name), ..outer };
@@ -141,6 +153,15 @@ impl Graph {
     }
 
     /// A scope that was entered before, wherever this code stands now.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let model = g.variable_scope("model", || g.current_variable_scope());
+    /// let w = g.variable_scope("elsewhere", || g.again_in(&model).enter(|| g.get_variable("w").shape([2]).build()))?;
+    /// assert_eq!(w.name(), "model/w");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn again_in(&self, scope: &VariableScope) -> VariableScopeBuilder {
         let ops_name = scope.name.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_string);
         VariableScopeBuilder { graph: self.clone(), ops_name, scope: scope.clone() }
@@ -148,6 +169,14 @@ impl Graph {
 
     /// A variable scope named `default`, or `default_1`, … if there was one of that name, so that each call has
     /// variables of its own.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let layer = || g.unique_variable_scope("layer", || g.get_variable("w").shape([2]).build());
+    /// assert_eq!((layer()?.name(), layer()?.name()), ("layer/w".to_string(), "layer_1/w".to_string()));
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn unique_variable_scope<R>(&self, default: &str, body: impl FnOnce() -> R) -> R {
         let name = self.variable_store(|store| store.unused(default));
         let scope = VariableScope { name, ..self.current_variable_scope() };
@@ -160,6 +189,21 @@ impl Graph {
     }
 
     /// The variable called `name` in the current variable scope, to be made or found; see [`Reuse`].
+    ///
+    /// ```
+    /// # use tensorfleet::{DType, Graph, Initializer, Reuse};
+    /// let g = Graph::new();
+    /// let w = g.get_variable("w").shape([2, 3]).initializer(Initializer::ones()).build()?;
+    /// let count = g.get_variable("count").shape(()).dtype(DType::Int64).untrainable().build()?;
+    /// assert_eq!(g.trainable_variables().len(), 1);
+    ///
+    /// // Once more under the same name is a mistake, unless the scope says that variables are shared.
+    /// assert!(g.get_variable("w").shape([2, 3]).build().is_err());
+    /// let again = g.again_in(&g.current_variable_scope()).reuse(Reuse::Yes).enter(|| g.get_variable("w").build())?;
+    /// assert_eq!(again.name(), w.name());
+    /// # let _ = count;
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn get_variable(&self, name: &str) -> GetVariable {
         GetVariable {
             graph: self.clone(),
@@ -229,7 +273,7 @@ impl VariableScopeBuilder {
     }
 }
 
-/// A variable about to be made or found.
+/// A variable about to be made or found; see [`Graph::get_variable`].
 #[must_use = "nothing is added to the graph before `build`"]
 pub struct GetVariable {
     graph: Graph,

@@ -1,10 +1,10 @@
 //! [`gradients`]: adds the nodes that differentiate one part of a graph by another.
 //!
 //! Reverse accumulation, as TensorFlow does it: starting at the `ys`, each node between them and the `xs` is visited once
-//! all gradients that arrive at its outputs are known; they are summed ([`aggregate`]), and the op's own gradient function
+//! all gradients that arrive at its outputs are known; they are summed (`aggregate`), and the op's own gradient function
 //! ([`crate::op::GradientFn`], beside its kernel) turns them into gradients of its inputs. Nodes are named
-//! `gradients/NODE_grad/…`. Loops are differentiated as a whole ([`loops`]); branches by the gradients of their `Switch` and
-//! `Merge` nodes ([`branches`]).
+//! `gradients/NODE_grad/…`. Loops are differentiated as a whole (`loops`); branches by the gradients of their `Switch` and
+//! `Merge` nodes (`branches`).
 
 mod aggregate;
 pub(crate) mod branches;

@@ -6,7 +6,7 @@
 //! on another if there is other work. Kernels that wait leave a continuation behind.
 //!
 //! Loops (frames, iterations) and dead tensors are part of the model: a loop's body has its own counters and slots
-//! per iteration ([`loops`]). A graph without loops uses the root's and nothing else.
+//! per iteration (`loops`). A graph without loops uses the root's and nothing else.
 
 mod counts;
 mod executable;

@@ -24,6 +24,15 @@
 //! assert_eq!(events.len(), 3); // The version of the format, the graph, the summary.
 //! # Ok::<(), tensorfleet::Status>(())
 //! ```
+//!
+//! What there is, by task:
+//!
+//! - **Recording values**: [`scalar_summary`](crate::Graph::scalar_summary),
+//!   [`histogram_summary`](crate::Graph::histogram_summary) and their siblings; [`Graph::summary`](crate::Graph::summary) says
+//!   more with a [`SummaryBuilder`]; [`merge_all_summaries`](crate::Graph::merge_all_summaries) makes one of all.
+//! - **Writing**: [`FileWriter`], also for values that no graph computed; during a training a
+//!   [`SummarySaverHook`](crate::train::SummarySaverHook) or a [`Supervisor`](crate::train::Supervisor) does it.
+//! - **Reading**: [`events`].
 
 mod event_queue;
 mod file_writer;

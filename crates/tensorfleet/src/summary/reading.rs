@@ -9,7 +9,7 @@ use tensorfleet_proto::tensorflow::Event;
 
 /// The events of an event file, or of all event files of a directory in the order of their names, which is the order
 /// in which they were begun. A file that is damaged gives its events up to the damage and then an error; the next
-/// file follows.
+/// file follows. There is an example at [`summary`](crate::summary).
 pub fn events(path: impl AsRef<Path>) -> Result<Events> {
     let path = path.as_ref();
     let mut files = if path.is_dir() { event_files(path)? } else { vec![path.to_path_buf()] };

@@ -20,7 +20,7 @@ pub(crate) const STATE_FILE: &str = "checkpoint";
 /// A state file holds a few paths; one that is larger is something else.
 const MAX_STATE_BYTES: u64 = 16 << 20;
 
-/// What a state file says. The paths are prefixes of checkpoints.
+/// What a state file says; see [`get_checkpoint_state`]. The paths are prefixes of checkpoints.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckpointState {
     /// The newest checkpoint.
@@ -86,7 +86,7 @@ fn join(dir: &str, path: &str) -> String {
 
 /// Writes the state file of `dir`: `newest` becomes the newest checkpoint and is added to `all` if it is missing
 /// there. The file appears complete or not at all. If `dir` is relative, so are the paths in the file, and the
-/// directory can be moved; absolute paths stay absolute.
+/// directory can be moved; absolute paths stay absolute. There is an example at [`get_checkpoint_state`].
 pub fn update_checkpoint_state(dir: &str, newest: &str, all: &[String]) -> Result<()> {
     let state = CheckpointState {
         model_checkpoint_path: newest.to_string(),
@@ -139,6 +139,20 @@ fn parts(path: &Path) -> Vec<String> {
 }
 
 /// Whether a checkpoint of this name has an index.
+///
+/// ```
+/// # use tensorfleet::{Graph, Session, train::{Saver, checkpoint_exists}};
+/// let g = Graph::new();
+/// let v = g.variable("v", 1.0f32);
+/// let session = Session::new(&g);
+/// session.run(v.initializer())?;
+/// let directory = tempfile::tempdir().unwrap();
+/// let prefix = format!("{}/model", directory.path().display());
+/// assert!(!checkpoint_exists(&prefix));
+/// Saver::new(&g)?.save(&session, &prefix, None)?;
+/// assert!(checkpoint_exists(&prefix));
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub fn checkpoint_exists(prefix: &str) -> bool {
     tensorfleet_files::bundle::index_path(prefix).is_file()
 }

@@ -183,6 +183,22 @@ impl Graph {
     }
 
     /// A [`Graph::clip_by_global_norm`] of gradients with their variables, as optimizers take them.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// use tensorfleet::train::{GradientDescent, MinimizeOptions, Optimizer};
+    ///
+    /// let g = Graph::new();
+    /// let w = g.variable("w", 100.0f32);
+    /// let optimizer = GradientDescent::new(1.0);
+    /// let gradients = optimizer.compute_gradients(&w.value().square()?, &MinimizeOptions::default())?;
+    /// let train = optimizer.apply_gradients(&g.clip_gradients_by_global_norm(gradients, 2.0)?, None)?;
+    /// let session = Session::new(&g);
+    /// session.run(w.initializer())?;
+    /// session.run(&train)?;
+    /// assert_eq!(session.run(&w)?.to_scalar::<f32>()?, 98.0);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn clip_gradients_by_global_norm(
         &self,
         gradients: super::GradientsAndVariables,

@@ -11,7 +11,7 @@ use tensorfleet_core::{Code, Result, Status};
 use super::notice;
 
 /// How long [`Coordinator::join`] gives threads to end after a stop was requested, as in TensorFlow.
-pub const STOP_GRACE_PERIOD: Duration = Duration::from_secs(120);
+pub(crate) const STOP_GRACE_PERIOD: Duration = Duration::from_secs(120);
 
 /// How long threads may take to end by themselves before their session is closed under them. Threads that wait for a
 /// queue are woken at once; one that applies gradients of synchronous replicas may wait for a gradient that never comes.

@@ -7,7 +7,7 @@ use crate::graph::Graph;
 use crate::operand::{Arg, Operand};
 use crate::output::Output;
 
-/// Whether a rate falls at every step or once per period.
+/// Whether a rate falls at every step or once per period; see [`Graph::exponential_decay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decay {
     /// At every step.
@@ -16,7 +16,7 @@ pub enum Decay {
     Staircase,
 }
 
-/// How [`Graph::polynomial_decay`] falls.
+/// How [`Graph::polynomial_decay`], which has an example, falls.
 #[derive(Clone, Copy, Debug)]
 pub struct PolynomialDecay {
     /// The rate at the end.
@@ -102,6 +102,15 @@ impl Graph {
     }
 
     /// From `learning_rate` down to an end within `decay_steps`, as a power of what is left of the way.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session, train::PolynomialDecay};
+    /// let g = Graph::new();
+    /// let line = PolynomialDecay { end_learning_rate: 0.1, ..Default::default() };
+    /// let rate = g.polynomial_decay(0.5, 50i64, 100, line)?;
+    /// assert!((Session::new(&g).run(&rate)?.to_scalar::<f32>()? - 0.3).abs() < 1e-6);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn polynomial_decay(
         &self,
         learning_rate: impl Into<Hyperparameter>,
@@ -155,6 +164,17 @@ impl Graph {
     /// `values[i]` while the step is at most `boundaries[i]`, afterwards the last value, of which there is one more.
     ///
     /// TensorFlow builds nested conditions for this; as the values are single numbers, we select instead.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let step = g.placeholder(tensorfleet::DType::Int64, ());
+    /// let rate = g.piecewise_constant(&step, &[100, 200], &[0.1, 0.01, 0.001])?;
+    /// let session = Session::new(&g);
+    /// assert_eq!(session.feed(&step, 100).run(&rate)?.to_scalar::<f32>()?, 0.1);
+    /// assert_eq!(session.feed(&step, 101).run(&rate)?.to_scalar::<f32>()?, 0.01);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn piecewise_constant(
         &self,
         global_step: impl Operand,

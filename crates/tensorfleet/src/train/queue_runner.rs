@@ -55,7 +55,7 @@ pub(crate) struct Parts {
     runs: Mutex<Vec<(Weak<Session>, usize)>>,
 }
 
-/// A queue runner about to be made.
+/// A queue runner about to be made; see [`QueueRunner::builder`].
 #[must_use = "there is no queue runner before `build`"]
 pub struct QueueRunnerBuilder {
     queue: Queue,
@@ -72,6 +72,17 @@ impl QueueRunner {
     }
 
     /// A runner of which more is to be said.
+    ///
+    /// ```
+    /// # use tensorfleet::{Code, DType, Graph, train::QueueRunner};
+    /// let g = Graph::new();
+    /// let queue = g.fifo_queue(2, &[DType::Float])?;
+    /// let enqueue = queue.enqueue([1.5f32])?;
+    /// // Two threads, and an input whose end is `NotFound`.
+    /// let runner = QueueRunner::builder(&queue, [&enqueue, &enqueue]).closed_codes(&[Code::NotFound]).build()?;
+    /// assert_eq!((runner.enqueue_ops().len(), runner.closed_codes()), (2, &[Code::NotFound][..]));
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn builder(
         queue: &Queue,
         enqueue_ops: impl IntoIterator<Item: Into<Operation>>,

@@ -11,7 +11,33 @@ use crate::graph::Graph;
 use crate::session::Session;
 use crate::session_options::SessionOptions;
 
-/// Opens sessions whose model is ready.
+/// Opens sessions whose model is ready. [`ChiefSessionCreator`] and [`WorkerSessionCreator`] do it for most programs.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tensorfleet::train::{MonitoredSession, SessionCreator};
+/// use tensorfleet::{Graph, Result, Session};
+///
+/// /// Sessions of a model without variables: it is always ready.
+/// struct Stateless(Graph);
+///
+/// impl SessionCreator for Stateless {
+///     fn graph(&self) -> &Graph {
+///         &self.0
+///     }
+///
+///     fn create_session(&mut self) -> Result<Arc<Session>> {
+///         Ok(Arc::new(Session::new(&self.0)))
+///     }
+/// }
+///
+/// let g = Graph::new();
+/// let answer = g.constant(42);
+/// let mut session = MonitoredSession::new(Stateless(g.clone()), Vec::new())?;
+/// assert_eq!(session.run(&answer)?.to_scalar::<i32>()?, 42);
+/// session.close()?;
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub trait SessionCreator: Send {
     /// The graph of the sessions.
     fn graph(&self) -> &Graph;
@@ -21,6 +47,21 @@ pub trait SessionCreator: Send {
 }
 
 /// Opens the sessions of the chief: it restores the newest checkpoint, or initialises the model.
+///
+/// ```
+/// use tensorfleet::train::{ChiefSessionCreator, MonitoredSession};
+/// # use tensorfleet::Graph;
+/// # let directory = tempfile::tempdir().unwrap();
+///
+/// let g = Graph::new();
+/// let v = g.variable("v", 2.0f32);
+/// let mut creator = ChiefSessionCreator::new(&g);
+/// creator.checkpoint_dir = Some(directory.path().display().to_string());
+/// let mut session = MonitoredSession::new(creator, Vec::new())?;
+/// assert_eq!(session.run(&v)?.to_scalar::<f32>()?, 2.0); // There is no checkpoint yet.
+/// session.close()?;
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone)]
 pub struct ChiefSessionCreator {
     graph: Graph,
@@ -65,6 +106,22 @@ impl SessionCreator for ChiefSessionCreator {
 }
 
 /// Opens the sessions of all other tasks: they wait until the chief has made the model ready.
+///
+/// ```
+/// use tensorfleet::train::{ChiefSessionCreator, SessionCreator, WorkerSessionCreator};
+/// use tensorfleet::{Graph, Server};
+///
+/// let server = Server::local()?;
+/// let g = Graph::new();
+/// let v = g.variable("v", 2.0f32);
+/// let mut chief = ChiefSessionCreator::new(&g);
+/// chief.master = server.target();
+/// let mut worker = WorkerSessionCreator::new(&g, &server.target());
+///
+/// chief.create_session()?; // Elsewhere, sooner or later: the worker would wait for it.
+/// assert_eq!(worker.create_session()?.run(&v)?.to_scalar::<f32>()?, 2.0);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone)]
 pub struct WorkerSessionCreator {
     graph: Graph,
@@ -74,9 +131,9 @@ pub struct WorkerSessionCreator {
     pub master: String,
     /// How sessions behave.
     pub config: SessionOptions,
-    /// How long to wait for the chief.
+    /// How long to wait for the chief; two hours if nothing is said.
     pub max_wait: Duration,
-    /// The longest time between two looks at a model that is not ready.
+    /// The longest time between two looks at a model that is not ready; 30 seconds if nothing is said.
     pub recovery_wait: Duration,
 }
 

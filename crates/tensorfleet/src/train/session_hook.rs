@@ -41,6 +41,7 @@ use crate::session::Session;
 ///     }
 /// }
 /// ```
+#[doc(alias = "SessionRunHook")]
 pub trait SessionHook: Send {
     /// Called once, before there is a session: the last chance to add to the graph.
     fn begin(&mut self, graph: &Graph) -> Result<()> {
@@ -95,7 +96,8 @@ impl<H: SessionHook + ?Sized> SessionHook for Box<H> {
     }
 }
 
-/// What a hook adds to a run.
+/// What a hook adds to a run; see the example of [`SessionHook`].
+#[doc(alias = "SessionRunArgs")]
 #[derive(Clone, Debug, Default)]
 #[must_use = "a hook's arguments count only if it returns them"]
 pub struct RunArgs {
@@ -158,7 +160,8 @@ impl Fetch for RunArgs {
     }
 }
 
-/// The tensors that a hook asked for, in the order it did.
+/// The tensors that a hook asked for, in the order it did; see the example of [`SessionHook`].
+#[doc(alias = "SessionRunValues")]
 #[derive(Clone, Debug, Default)]
 pub struct RunValues {
     tensors: Vec<Tensor>,
@@ -181,7 +184,8 @@ impl RunValues {
     }
 }
 
-/// The run that a hook is called around.
+/// The run that a hook is called around; see the example of [`SessionHook`].
+#[doc(alias = "SessionRunContext")]
 pub struct RunContext {
     session: Arc<Session>,
     is_stop_requested: AtomicBool,

@@ -28,9 +28,9 @@ use crate::session::Session;
 use crate::session_options::SessionOptions;
 
 /// The longest time between two looks at a model that is not ready, as in TensorFlow.
-pub const RECOVERY_WAIT: Duration = Duration::from_secs(30);
+pub(crate) const RECOVERY_WAIT: Duration = Duration::from_secs(30);
 /// How long to wait for a model to become ready, as in TensorFlow.
-pub const MAX_WAIT: Duration = Duration::from_secs(7200);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(7200);
 
 /// The first look at a model that is not ready comes after this time, ...
 const FIRST_POLL: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(60);
 /// A connection that has less time than this is no news about the cluster when it fails.
 const SHORTEST_CONNECT: Duration = Duration::from_secs(1);
 
-/// A function that initialises what an operation cannot.
+/// A function that initialises what an operation cannot; see [`Initialization`].
 pub type InitFn = Arc<dyn Fn(&Session) -> Result<()> + Send + Sync>;
 
 /// How a chief makes a model ready; see [`SessionManager::prepare_session`].

@@ -40,7 +40,7 @@ use crate::variable::Variable;
 ///
 /// let g = Graph::new();
 /// let w = g.variable("w", 1.0f32);
-/// let options = MinimizeOptions { global_step: Some(g.get_or_create_global_step()?), ..Default::default() };
+/// let options = MinimizeOptions::counting(&g.get_or_create_global_step()?);
 /// let optimizer = SyncReplicasOptimizer::new(GradientDescent::new(0.1), 2).total_num_replicas(3);
 /// let train = optimizer.minimize_with(&(&w * 2.0), &options)?;
 /// let hook = optimizer.make_session_hook(true)?;
@@ -353,7 +353,7 @@ impl Optimizer for SyncReplicasOptimizer {
     }
 }
 
-/// See [`SyncReplicasOptimizer::make_session_hook`].
+/// The hook of synchronous training; see the example of [`SyncReplicasOptimizer`].
 pub struct SyncReplicasHook {
     built: Built,
     init_tokens_op: Option<Operation>,

@@ -51,7 +51,7 @@ pub fn towers<T>(graph: &Graph, devices: &[&str], build: impl Fn(usize) -> Resul
 
 /// The mean of the towers' gradients of each variable. Every tower must have the same variables in the same order. The
 /// mean of rows is those rows divided by the number of towers; a variable that some towers do not use counts as zero
-/// there.
+/// there. There is an example at [`towers`].
 pub fn average_gradients(towers: &[GradientsAndVariables]) -> Result<GradientsAndVariables> {
     let Some(first) = towers.first() else {
         return Err(Status::invalid_argument("There are no towers to average the gradients of."));

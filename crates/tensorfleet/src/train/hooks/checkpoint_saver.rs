@@ -19,7 +19,7 @@ use crate::train::{
 /// The name of checkpoints, before the step.
 const CHECKPOINT_BASENAME: &str = "model.ckpt";
 
-/// Something that happens around the saves of a [`CheckpointSaverHook`].
+/// Something that happens around the saves of a [`CheckpointSaverHook`], which has an example.
 pub trait CheckpointSaverListener: Send {
     /// Called once, before there is a session.
     fn begin(&mut self) -> Result<()> {
@@ -50,6 +50,37 @@ pub trait CheckpointSaverListener: Send {
 /// A save that fails is the error of the run it followed. Earlier checkpoints are as they were; a program that goes on
 /// has the next run save again. A session that was restored from a checkpoint of its step is not saved
 /// again when it begins, as TensorFlow does: rewriting the files of the only good checkpoint would put it at risk.
+///
+/// ```
+/// use tensorfleet::train::{
+///     CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Every, MonitoredSession, Saver,
+///     latest_checkpoint,
+/// };
+/// use tensorfleet::{Graph, Result, Session};
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let dir = directory.path().to_str().unwrap();
+///
+/// /// Ends training with the first checkpoint from step 4 on.
+/// struct UntilFour;
+///
+/// impl CheckpointSaverListener for UntilFour {
+///     fn after_save(&mut self, _: &Session, global_step: i64) -> Result<bool> {
+///         Ok(global_step >= 4)
+///     }
+/// }
+///
+/// let g = Graph::new();
+/// let train = g.get_or_create_global_step()?.assign_add(1i64)?;
+/// let saver = Saver::new(&g)?;
+/// let hook = CheckpointSaverHook::new(dir, Every::Steps(2), &saver)?.listener(UntilFour);
+/// let mut session = MonitoredSession::new(ChiefSessionCreator::new(&g), vec![Box::new(hook)])?;
+/// while !session.should_stop() {
+///     session.run(&train)?;
+/// }
+/// session.close()?;
+/// assert_eq!(latest_checkpoint(dir)?, Some(format!("{dir}/model.ckpt-4")));
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub struct CheckpointSaverHook {
     checkpoint_dir: String,
     save_path: String,

@@ -19,6 +19,17 @@ const SLOWEST_POLL: Duration = Duration::from_millis(500);
 const REPORT_STEPS: i64 = 1000;
 
 /// Delays the first run until others have reached a global step.
+///
+/// ```
+/// use tensorfleet::train::{GlobalStepWaiterHook, MonitoredTrainingSession};
+/// # use tensorfleet::Graph;
+///
+/// # let g = Graph::new();
+/// let worker = 2;
+/// // Each worker starts a hundred steps after the one before it.
+/// let session = MonitoredTrainingSession::new(&g).hook(GlobalStepWaiterHook::new(100 * worker));
+/// # drop(session);
+/// ```
 pub struct GlobalStepWaiterHook {
     wait_until_step: i64,
     global_step: Option<Output>,

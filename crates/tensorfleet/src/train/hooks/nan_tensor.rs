@@ -6,6 +6,18 @@ use crate::output::Output;
 use crate::train::{RunArgs, RunContext, RunValues, SessionHook, notice};
 
 /// Ends training when the loss is not a number.
+///
+/// ```
+/// use tensorfleet::train::{ChiefSessionCreator, MonitoredSession, NanTensorHook};
+/// # use tensorfleet::Graph;
+///
+/// let g = Graph::new();
+/// let loss = g.constant(0.0f32).log()? * 0.0;
+/// let mut session = MonitoredSession::new(ChiefSessionCreator::new(&g), vec![Box::new(NanTensorHook::new(&loss))])?;
+/// let error = session.run(&loss).unwrap_err();
+/// assert!(error.message().contains("Model diverged"));
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub struct NanTensorHook {
     loss: Output,
     fails: bool,

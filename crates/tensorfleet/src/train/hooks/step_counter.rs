@@ -10,6 +10,20 @@ use crate::summary::FileWriter;
 use crate::train::{RunArgs, RunContext, RunValues, SessionHook, notice};
 
 /// Logs the steps per second, and records them as `global_step/sec` if it has a directory.
+///
+/// ```
+/// use tensorfleet::train::{Every, MonitoredTrainingSession, StepCounterHook, StopAtStepHook};
+/// # use tensorfleet::Graph;
+///
+/// let g = Graph::new();
+/// let train = g.get_or_create_global_step()?.assign_add(1i64)?;
+/// let session = MonitoredTrainingSession::new(&g)
+///     .hook(StepCounterHook::new(Every::Steps(10))?)
+///     .hook(StopAtStepHook::last_step(20))
+///     .create()?;
+/// session.train(|session| session.run(&train).map(drop))?;
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub struct StepCounterHook {
     timer: Timer,
     output_dir: Option<String>,

@@ -11,6 +11,23 @@ use crate::session::Session;
 use crate::train::{Coordinator, RunArgs, RunContext, RunValues, SessionHook};
 
 /// Ends training when the global step has reached a number, or has gone on by one.
+///
+/// ```
+/// use tensorfleet::train::{MonitoredTrainingSession, StopAtStepHook};
+/// # use tensorfleet::Graph;
+///
+/// let g = Graph::new();
+/// let step = g.get_or_create_global_step()?;
+/// let train = step.assign_add(1i64)?;
+/// let mut session = MonitoredTrainingSession::new(&g).hook(StopAtStepHook::num_steps(3)).create()?;
+/// let mut last = 0;
+/// while !session.should_stop() {
+///     last = session.run(&train)?.to_scalar::<i64>()?;
+/// }
+/// assert_eq!(last, 3);
+/// session.close()?;
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub struct StopAtStepHook {
     goal: Goal,
     global_step: Option<Output>,

@@ -13,6 +13,27 @@ use crate::summary::{FileWriter, SessionStatus};
 use crate::train::{RunArgs, RunContext, RunValues, Scaffold, SessionHook};
 
 /// Records summaries every so many steps or seconds, the first time at the first step.
+///
+/// ```
+/// use tensorfleet::train::{Every, MonitoredTrainingSession, StopAtStepHook, SummarySaverHook};
+/// use tensorfleet::{Graph, summary};
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let dir = directory.path().to_str().unwrap();
+///
+/// let g = Graph::new();
+/// let train = g.get_or_create_global_step()?.assign_add(1i64)?;
+/// let loss = g.scalar_summary("loss", g.constant(0.25f32))?;
+/// let session = MonitoredTrainingSession::new(&g)
+///     .hook(SummarySaverHook::new(Every::Steps(5), dir, &loss)?)
+///     .hook(StopAtStepHook::last_step(10))
+///     .create()?;
+/// session.train(|session| session.run(&train).map(drop))?;
+///
+/// let events = summary::events(dir)?.collect::<Result<Vec<_>, _>>()?;
+/// let summaries = events.iter().filter(|event| matches!(event.what, Some(summary::What::Summary(_))));
+/// assert_eq!(summaries.map(|event| event.step).collect::<Vec<_>>(), [1, 6]);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub struct SummarySaverHook {
     timer: Timer,
     output_dir: String,

@@ -5,6 +5,15 @@ use std::time::{Duration, Instant};
 use tensorfleet_core::{Result, ensure};
 
 /// How often something happens.
+///
+/// ```
+/// use tensorfleet::train::{Every, MonitoredTrainingSession};
+/// # let g = tensorfleet::Graph::new();
+/// let session = MonitoredTrainingSession::new(&g)
+///     .save_checkpoint(Every::Secs(60.0))
+///     .save_summaries(Every::Steps(100));
+/// # drop(session);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Every {
     /// After so many steps.

@@ -23,6 +23,7 @@ use crate::variable::Variable;
 /// assert_eq!(optimizer.get_slot(&x, "accum_update").unwrap().name(), "x/Adadelta_1");
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
+#[doc(alias = "AdadeltaOptimizer")]
 #[derive(Debug)]
 pub struct Adadelta {
     state: OptimizerState,

@@ -23,6 +23,7 @@ use crate::variable::Variable;
 /// assert_eq!(optimizer.get_slot(&x, "accumulator").unwrap().name(), "x/Adagrad");
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
+#[doc(alias = "AdagradOptimizer")]
 #[derive(Debug)]
 pub struct Adagrad {
     state: OptimizerState,

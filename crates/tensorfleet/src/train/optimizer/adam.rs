@@ -26,6 +26,7 @@ use crate::variable::Variable;
 /// assert_eq!(names, ["beta1_power", "beta2_power", "x/Adam", "x/Adam_1"]);
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
+#[doc(alias = "AdamOptimizer")]
 #[derive(Debug)]
 pub struct Adam {
     state: OptimizerState,

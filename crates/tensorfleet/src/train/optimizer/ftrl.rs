@@ -27,6 +27,7 @@ const SMALLEST_RATE: f64 = 1e-36;
 /// assert_eq!(optimizer.get_slot(&x, "linear").unwrap().name(), "x/Ftrl_1");
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
+#[doc(alias = "FtrlOptimizer")]
 #[derive(Debug)]
 pub struct Ftrl {
     state: OptimizerState,

@@ -21,6 +21,7 @@ use crate::variable::Variable;
 /// assert_eq!(train.name(), "GradientDescent");
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
+#[doc(alias = "GradientDescentOptimizer")]
 #[derive(Debug)]
 pub struct GradientDescent {
     state: OptimizerState,

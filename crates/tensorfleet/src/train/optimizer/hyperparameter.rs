@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::variable::Variable;
 
 /// A number that steers training, such as a learning rate: a constant, or a value that the graph computes, such as that of
-/// a schedule.
+/// a schedule; see [`Graph::exponential_decay`].
 #[derive(Clone, Debug)]
 pub enum Hyperparameter {
     /// A constant.

@@ -34,10 +34,28 @@ use crate::operation::Operation;
 use crate::output::Output;
 use crate::variable::Variable;
 
-/// Gradients and the variables they belong to; `None` where the loss does not depend on the variable.
+/// Gradients and the variables they belong to, from [`Optimizer::compute_gradients`] for [`Optimizer::apply_gradients`];
+/// `None` where the loss does not depend on the variable.
 pub type GradientsAndVariables = Vec<(Option<Gradient>, Variable)>;
 
 /// What may be said about a minimisation; see [`Optimizer::minimize_with`].
+///
+/// ```
+/// # use tensorfleet::{Graph, Session};
+/// use tensorfleet::train::{GradientDescent, MinimizeOptions, Optimizer};
+///
+/// let g = Graph::new();
+/// let (a, b) = (g.variable("a", 1.0f32), g.variable("b", 1.0f32));
+/// let options = MinimizeOptions { var_list: Some(vec![b.clone()]), ..MinimizeOptions::default() };
+/// let train = GradientDescent::new(0.5).minimize_with(&(&a * &b), &options)?;
+///
+/// let session = Session::new(&g);
+/// session.run(g.global_variables_initializer()?)?;
+/// session.run(&train)?;
+/// assert_eq!(session.run((&a, &b))?.1.to_scalar::<f32>()?, 0.5);
+/// assert_eq!(session.run(&a)?.to_scalar::<f32>()?, 1.0);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MinimizeOptions {
     /// Counts the steps: incremented after the variables were changed.
@@ -54,6 +72,29 @@ pub struct MinimizeOptions {
     pub gate: Gate,
 }
 
+impl MinimizeOptions {
+    /// Only that `global_step` counts the steps, which is what most programs say.
+    ///
+    /// ```
+    /// use tensorfleet::prelude::*;
+    ///
+    /// let g = Graph::new();
+    /// let x = g.variable("x", 5.0f32);
+    /// let loss = x.value().square()?;
+    /// let global_step = g.get_or_create_global_step()?;
+    /// let train = GradientDescent::new(0.25).minimize_with(&loss, &MinimizeOptions::counting(&global_step))?;
+    ///
+    /// let session = Session::new(&g);
+    /// session.run(g.global_variables_initializer()?)?;
+    /// session.run(&train)?;
+    /// assert_eq!(session.run(&global_step)?.to_scalar::<i64>()?, 1);
+    /// # Ok::<(), Status>(())
+    /// ```
+    pub fn counting(global_step: &Variable) -> MinimizeOptions {
+        MinimizeOptions { global_step: Some(global_step.clone()), ..MinimizeOptions::default() }
+    }
+}
+
 /// Changes variables to make a loss smaller.
 ///
 /// ```
@@ -64,8 +105,7 @@ pub struct MinimizeOptions {
 /// let x = g.variable("x", 5.0f32);
 /// let loss = x.value().square()?;
 /// let global_step = g.get_or_create_global_step()?;
-/// let options = MinimizeOptions { global_step: Some(global_step.clone()), ..Default::default() };
-/// let train = GradientDescent::new(0.25).minimize_with(&loss, &options)?;
+/// let train = GradientDescent::new(0.25).minimize_with(&loss, &MinimizeOptions::counting(&global_step))?;
 ///
 /// let session = Session::new(&g);
 /// session.run(g.global_variables_initializer()?)?;
@@ -172,7 +212,7 @@ fn names<'a>(variables: impl Iterator<Item = &'a Variable>) -> String {
     }
 }
 
-/// What all optimizers of this module have.
+/// What all optimizers of this module have, and those that implement [`UpdateRule`].
 #[derive(Debug)]
 pub struct OptimizerState {
     name: String,
@@ -214,6 +254,49 @@ impl OptimizerState {
 }
 
 /// How one kind of optimizer changes variables; who implements this has an [`Optimizer`].
+///
+/// ```
+/// use tensorfleet::prelude::*;
+/// use tensorfleet::train::{OptimizerState, UpdateRule};
+/// use tensorfleet::{Gradient, IndexedSlices};
+///
+/// /// Moves every element by the same distance, against its gradient.
+/// struct SignDescent {
+///     state: OptimizerState,
+///     distance: f32,
+/// }
+///
+/// impl UpdateRule for SignDescent {
+///     /// The distance as a node that all updates share.
+///     type Prepared = Output;
+///
+///     fn state(&self) -> &OptimizerState {
+///         &self.state
+///     }
+///
+///     fn prepare(&self, graph: &Graph) -> Result<Output> {
+///         graph.constant(self.distance).check()
+///     }
+///
+///     fn apply_dense(&self, distance: &Output, variable: &Variable, gradient: &Output) -> Result<Operation> {
+///         Ok(variable.assign_sub(gradient.sign()? * distance)?.operation())
+///     }
+///
+///     fn apply_sparse(&self, distance: &Output, variable: &Variable, rows: &IndexedSlices) -> Result<Operation> {
+///         self.apply_dense(distance, variable, &Gradient::Slices(rows.clone()).dense()?)
+///     }
+/// }
+///
+/// let g = Graph::new();
+/// let x = g.variable("x", [5.0f32, -5.0]);
+/// let optimizer = SignDescent { state: OptimizerState::new("SignDescent"), distance: 0.5 };
+/// let train = optimizer.minimize(&x.value().square()?)?;
+/// let session = Session::new(&g);
+/// session.run(x.initializer())?;
+/// session.run(&train)?;
+/// assert_eq!(session.run(&x)?.as_slice::<f32>()?, [4.5, -4.5]);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 pub trait UpdateRule: Send + Sync {
     /// Values that the updates of one train op share, such as the learning rate.
     type Prepared;
@@ -343,7 +426,7 @@ fn count(graph: &Graph, global_step: &Variable, updated: Operation, name: &str) 
 
 impl IndexedSlices {
     /// The same gradient with each row at most once.
-    pub fn sum_duplicates(&self) -> Result<IndexedSlices> {
+    pub(crate) fn sum_duplicates(&self) -> Result<IndexedSlices> {
         let graph = self.values.graph();
         let unique = graph.op("Unique").input(&self.indices).build()?;
         let (indices, positions) = (unique.output(0), unique.output(1));

@@ -22,6 +22,7 @@ use crate::variable::Variable;
 /// assert_eq!(optimizer.get_slot(&x, "momentum").unwrap().name(), "x/Momentum");
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
+#[doc(alias = "MomentumOptimizer")]
 #[derive(Debug)]
 pub struct Momentum {
     state: OptimizerState,

@@ -27,6 +27,7 @@ use crate::variable::Variable;
 /// assert_eq!(optimizer.get_slot(&x, "momentum").unwrap().name(), "x/RMSProp_2");
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
+#[doc(alias = "RMSPropOptimizer")]
 #[derive(Debug)]
 pub struct RmsProp {
     state: OptimizerState,

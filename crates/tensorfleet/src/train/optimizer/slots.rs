@@ -13,7 +13,7 @@ use crate::variable::{Initial, Variable};
 use crate::variable_scope::create_slot;
 
 /// The variables that an optimizer keeps: for each variable it trains one in each slot, and some for all of them. An
-/// optimizer may work on several graphs.
+/// optimizer may work on several graphs. An [`UpdateRule`](super::UpdateRule) makes them in `create_slots`.
 #[derive(Debug, Default)]
 pub struct Slots {
     slots: Mutex<BTreeMap<String, FxHashMap<Key, Variable>>>,

@@ -66,7 +66,8 @@ pub struct Saver {
     retention: Arc<Mutex<Retention>>,
 }
 
-/// A variable to save, and the name under which it is saved: that of its node unless another is given.
+/// A variable to save, and the name under which it is saved: that of its node unless another is given. See
+/// [`SaverBuilder::variables`].
 #[derive(Clone, Debug)]
 pub struct SavedVariable {
     name: Option<String>,
@@ -97,7 +98,16 @@ impl<N: Into<String>> From<(N, &Variable)> for SavedVariable {
     }
 }
 
-/// A saver about to be built.
+/// A saver about to be built; [`Saver::builder`] begins one.
+///
+/// ```
+/// # use tensorfleet::{Graph, train::Saver};
+/// # let g = Graph::new();
+/// # let v = g.variable("v", 1.0f32);
+/// // Each parameter server writes its own variables; the ten newest checkpoints are kept, and one of each hour.
+/// let saver = Saver::builder(&g).sharded(true).max_to_keep(10).keep_checkpoint_every_n_hours(1.0).build()?;
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[must_use = "nothing is added to the graph before `build`"]
 pub struct SaverBuilder {
     graph: Graph,
@@ -209,7 +219,7 @@ impl SaverBuilder {
     }
 }
 
-/// What else there is to say about a save.
+/// What else there is to say about a save; see [`Saver::save_with`].
 #[derive(Clone, Debug)]
 pub struct SaveOptions {
     /// Appended to the path, after a dash.
@@ -281,6 +291,23 @@ impl Saver {
     }
 
     /// Saves with options.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session, train::{SaveOptions, Saver, latest_checkpoint}};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let dir = directory.path().to_str().unwrap();
+    /// # let g = Graph::new();
+    /// # let v = g.variable("v", 1.0f32);
+    /// # let session = Session::new(&g);
+    /// # session.run(v.initializer())?;
+    /// let saver = Saver::new(&g)?;
+    /// // Beside the checkpoints that training goes on from: without a graph, and not named as the newest.
+    /// let options = SaveOptions { write_meta_graph: false, write_state: false, ..SaveOptions::default() };
+    /// let prefix = saver.save_with(&session, &format!("{dir}/best"), &options)?;
+    /// assert!(!std::fs::exists(format!("{prefix}.meta")).unwrap());
+    /// assert_eq!(latest_checkpoint(dir)?, None);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
     pub fn save_with(&self, session: &Session, path: &str, options: &SaveOptions) -> Result<String> {
         let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
         let (dir, name) = (path[..name_at].trim_end_matches('/'), &path[name_at..]);

@@ -19,7 +19,7 @@ use crate::train::saver::Saver;
 use crate::train::session_manager::{InitFn, Initialization, MAX_WAIT, RECOVERY_WAIT, SessionManager};
 use crate::variable::Variable;
 
-/// A supervisor about to be made.
+/// A supervisor about to be made; see the example of [`Supervisor`].
 #[must_use = "there is no supervisor before `build`"]
 pub struct SupervisorBuilder {
     graph: Graph,
