@@ -1,4 +1,4 @@
-//! The guides of `docs/`, so that the programs in them are compiled and run with the other tests.
+//! The guides of `docs/` and the README, so that the programs in them are compiled and run with the other tests.
 
 #[doc = include_str!("../docs/concepts.md")]
 mod concepts {}
@@ -90,3 +90,6 @@ mod porting {}
 /// }
 /// ```
 mod table_of_porting {}
+
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,4 +1,4 @@
-//! From a dtype to a Rust type: [`dispatch!`](crate::dispatch) runs a generic expression for the dtype at hand.
+//! From a dtype to a Rust type: [`dispatch!`](crate::dispatch!) runs a generic expression for the dtype at hand.
 
 /// Evaluates an expression with a type alias bound to the Rust type of a dtype. Dtypes outside the set give
 /// the error "no kernel for …".
