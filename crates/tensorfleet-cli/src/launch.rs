@@ -60,7 +60,7 @@ pub(crate) struct LaunchArguments {
     pub(crate) grace: Duration,
 
     /// The first of consecutive ports, parameter servers first; free ones are chosen otherwise.
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
 
     /// The name or address of this machine that the tasks know each other by.

@@ -44,9 +44,15 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
 
 /// The error of a server that does not answer, with what to do next.
 pub(crate) fn unreachable(status: Status) -> Status {
+    // Some texts end with a question of their own.
     let text = status.text().trim_end_matches('.');
-    let next = "is it running, and is this its address? 'tensorfleet serve --help' tells how to start one";
-    Status::new(status.code(), format!("{text}; {next}"))
+    let next = match text.ends_with('?') {
+        true => " 'tensorfleet serve --help' tells how to start one",
+        false => {
+            "; is it running, and is this its address? 'tensorfleet serve --help' tells how to start one"
+        }
+    };
+    Status::new(status.code(), format!("{text}{next}"))
 }
 
 fn watch(arguments: &StatusArguments) -> Result<()> {

@@ -87,10 +87,33 @@ pub(crate) enum Color {
     Head,
 }
 
-/// Prints what a command was asked for. A reader who has seen enough (`| head`) is no error.
+/// Prints what a command was asked for. A reader who has seen enough (`| head`) is no error; output that cannot be written,
+/// say on a full disk, ends the command.
 pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "error: the output cannot be written ({error}): send it elsewhere, or make room"
+            );
+            std::process::exit(1);
+        }
+        _ => {}
+    }
+}
+
+/// A file to write to: it does not exist, or it is an ordinary one. Writing replaces it, which would put a file in the place of a
+/// device or of a link.
+pub(crate) fn check_output(path: &std::path::Path) -> tensorfleet_core::Result<()> {
+    let is_ordinary = path.symlink_metadata().map_or(true, |metadata| metadata.is_file());
+    tensorfleet_core::ensure!(
+        is_ordinary,
+        FailedPrecondition,
+        "{} is no ordinary file: name a file, or - for standard output where that is possible",
+        path.display()
+    );
+    Ok(())
 }
 
 #[cfg(test)]

@@ -175,3 +175,16 @@ fn what_is_no_graph_gets_one_sentence() {
         assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     }
 }
+
+/// A picture is renamed into place, which would put a file where the link is.
+#[test]
+fn a_picture_does_not_take_the_place_of_a_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("link.svg");
+    std::os::unix::fs::symlink("elsewhere.svg", &link).unwrap();
+    let graph = write(directory.path(), "graph.pb", &layer().to_graph_def());
+    let output = run(&[&graph, "--svg", link.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is no ordinary file"));
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+}

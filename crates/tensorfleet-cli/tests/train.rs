@@ -325,3 +325,14 @@ fn a_task_whose_port_is_taken_says_so() {
     let flags = ["--ps_hosts=127.0.0.1:1", &hosts, "--job_name=worker", "--task_index=0", "--bind=127.0.0.1"];
     assert_error(&trained(&dir, &flags), 1, "is in use");
 }
+
+#[test]
+fn a_training_that_diverges_says_so() {
+    let (_directory, dir) = log_dir();
+    let outcome = trained(&dir, &["--steps", "20", "--workers", "1", "--learning_rate", "1e30"]);
+    assert_error(
+        &outcome,
+        1,
+        "the loss is not a number any more: train afresh, with a lower --learning_rate",
+    );
+}

@@ -39,6 +39,7 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<()> {
         "{} exists; name another file, or replace it with --force",
         out.display()
     );
+    terminal::check_output(out)?;
     let reader = open(&arguments.checkpoint)?;
     let names: Vec<&str> = filtered(reader.iter(), arguments.filter.as_ref(), |tensor| &tensor.name)?
         .into_iter()

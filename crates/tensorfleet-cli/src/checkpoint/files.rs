@@ -80,7 +80,11 @@ pub(super) fn names(directory: &Path) -> Result<Vec<String>> {
     };
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
-        names.extend(entry.map_err(failed)?.file_name().into_string());
+        let entry = entry.map_err(failed)?;
+        // Pipes and devices would never end.
+        if entry.path().is_file() {
+            names.extend(entry.file_name().into_string());
+        }
     }
     names.sort();
     Ok(names)

@@ -125,6 +125,7 @@ fn write(path: &Path, text: &str, drawing: &Drawing) -> Result<()> {
         terminal::print(text);
         return Ok(());
     }
+    terminal::check_output(path)?;
     let failed = |status: Status| {
         Status::new(
             status.code(),

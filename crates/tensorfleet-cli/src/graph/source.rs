@@ -83,6 +83,12 @@ fn read_file(path: &Path, len: u64) -> Result<Source> {
         return from_events(path);
     }
     ensure!(
+        path.is_file(),
+        InvalidArgument,
+        "{} is no ordinary file: name a file with a graph, or a directory",
+        path.display()
+    );
+    ensure!(
         len <= MAX_BYTES,
         InvalidArgument,
         "{} is larger than 2 GB, which no graph can be",

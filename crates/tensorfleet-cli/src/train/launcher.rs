@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tensorfleet::{Result, Status, TaskId};
 
 use super::arguments::MnistArguments;
-use super::invocation::{command, quoted};
+use super::invocation::{self, command};
 use super::log_dir::LogDir;
 use super::progress::{Activity, Progress};
 use super::progress_display::{ProgressDisplay, REDRAW_EVERY};
@@ -286,11 +286,9 @@ impl<'a> Training<'a> {
         let text = match self.arguments.json {
             true => result_text::json(&outcome, self.log_dir.path()),
             false => {
-                let (curve, total_steps) = (&self.progress.curve, self.arguments.steps);
-                result_text::for_stdout(
-                    &outcome,
-                    &Context { curve, log_dir: self.log_dir.path(), total_steps },
-                )
+                let (curve, log_dir) = (&self.progress.curve, self.log_dir.path());
+                let resume = invocation::resume(self.arguments, log_dir, u64::from(self.arguments.steps) * 2);
+                result_text::for_stdout(&outcome, &Context { curve, log_dir, resume: &resume })
             }
         };
         let mut out = std::io::stdout().lock();
@@ -320,25 +318,8 @@ impl<'a> Training<'a> {
 
     /// The command that goes on with this training.
     fn resume_command(&self) -> String {
-        let arguments = self.arguments;
-        let mut text = format!("{} train mnist --log_dir {}", command(), quoted(self.log_dir.path()));
-        for (flag, is_default, value) in [
-            ("ps", arguments.num_ps() == 1, arguments.num_ps().to_string()),
-            ("workers", arguments.num_workers() == 2, arguments.num_workers().to_string()),
-            ("hidden_units", arguments.hidden_units == 100, arguments.hidden_units.to_string()),
-            ("steps", false, arguments.steps.to_string()),
-        ] {
-            if !is_default {
-                text.push_str(&format!(" --{flag} {value}"));
-            }
-        }
-        if arguments.sync {
-            text.push_str(" --sync");
-        }
-        if let Some(dir) = &arguments.data_dir {
-            text.push_str(&format!(" --data_dir {}", quoted(&dir.to_string_lossy())));
-        }
-        text
+        let words = invocation::resume(self.arguments, self.log_dir.path(), self.arguments.steps.into());
+        format!("{} {words}", command())
     }
 
     /// Ends all tasks; what they still report is heard.

@@ -45,8 +45,8 @@ pub(super) fn json(outcome: &Outcome, log_dir: &str) -> String {
 pub(super) struct Context<'a> {
     pub(super) curve: &'a Curve,
     pub(super) log_dir: &'a str,
-    /// How many steps the training was to make in all.
-    pub(super) total_steps: u32,
+    /// The words of the command that trains on.
+    pub(super) resume: &'a str,
 }
 
 /// Everything as text for standard output.
@@ -179,10 +179,7 @@ fn files_and_next_steps(
     let suggestions = [
         (format!("{command} checkpoint show {dir}"), "what was learnt"),
         (format!("tensorboard --logdir {dir}"), "curves of loss and accuracy"),
-        (
-            format!("{command} train mnist --log_dir {dir} --steps {}", u64::from(context.total_steps) * 2),
-            "train on",
-        ),
+        (format!("{command} {}", context.resume), "train on"),
     ];
     let width =
         suggestions.iter().map(|(suggestion, _)| suggestion.chars().count()).max().unwrap_or_default();
@@ -211,7 +208,8 @@ mod tests {
     }
 
     fn rendered(outcome: &Outcome, curve: &Curve, columns: usize, colors: Colors) -> String {
-        let context = Context { curve, log_dir: "/tmp/run", total_steps: 3000 };
+        let context =
+            Context { curve, log_dir: "/tmp/run", resume: "train mnist --log_dir /tmp/run --steps 6000" };
         render(outcome, &context, "tensorfleet", columns, colors)
     }
 

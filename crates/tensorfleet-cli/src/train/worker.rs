@@ -5,13 +5,14 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use tensorfleet::train::{MonitoredSession, MonitoredTrainingSession, StopAtStepHook, latest_checkpoint};
-use tensorfleet::{ClusterSpec, Code, Result, Server, ServerOptions, SessionOptions, TaskId};
+use tensorfleet::{ClusterSpec, Code, Result, Server, ServerOptions, SessionOptions, Status, TaskId};
 use tensorfleet_core::bail;
 use tensorfleet_datasets::{DataSets, mnist};
 
 use super::arguments::{MnistArguments, ReportStyle};
 use super::digits_model::DigitsModel;
 use super::evaluation::Evaluation;
+use super::invocation;
 use super::log_dir::LogDir;
 use super::report::{Outcome, Report, Reporter, TEXT_EVERY};
 use super::result_text::{self, Context};
@@ -168,6 +169,10 @@ impl Worker<'_> {
         }
         let evaluation = Evaluation::make(session.session()?, model, &self.data)?;
         session.close()?;
+        if !evaluation.validation_cross_entropy.is_finite() {
+            let text = "the loss is not a number any more: train afresh, with a lower --learning_rate and another --log_dir";
+            return Err(Status::invalid_argument(text).into());
+        }
         let checkpoint = match &self.log_dir {
             Some(log_dir) => latest_checkpoint(log_dir.path())?.unwrap_or_default(),
             None => String::new(),
@@ -224,8 +229,10 @@ impl Worker<'_> {
         let text = match self.arguments.json {
             true => result_text::json(outcome, log_dir),
             false => {
-                let (curve, total_steps) = (&Curve::default(), self.arguments.steps);
-                result_text::for_stdout(outcome, &Context { curve, log_dir, total_steps })
+                let steps = u64::from(self.arguments.steps) * 2;
+                let resume = invocation::resume(self.arguments, log_dir, steps);
+                let curve = &Curve::default();
+                result_text::for_stdout(outcome, &Context { curve, log_dir, resume: &resume })
             }
         };
         let mut out = std::io::stdout().lock();

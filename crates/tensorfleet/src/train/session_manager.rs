@@ -442,7 +442,7 @@ impl Wait {
         if self.reported.map_or(waited > FIRST_POLL, |at| at.elapsed() >= REPORT_EVERY) {
             self.reported = Some(Instant::now());
             notice::info(format!(
-                "waiting since {} s, for at most {} s more, for {}",
+                "has waited {} s, and waits for at most {} s more, for {}",
                 waited.as_secs(),
                 left.as_secs(),
                 what()
