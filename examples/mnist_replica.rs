@@ -55,7 +55,7 @@ struct Flags {
     batch_size: u32,
 
     /// Learning rate.
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, value_parser = learning_rate)]
     learning_rate: f64,
 
     /// Aggregates the gradients of the workers before they are applied, so that none is stale.
@@ -245,6 +245,11 @@ fn build(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, g: &Graph) -> Resu
         let step_after = g.control_dependencies([&train_step], || global_step.read_value())?;
         Ok(Model { x, y_, global_step, cross_entropy, accuracy, train_step, step_after, sync })
     })
+}
+
+fn learning_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "expected a number above 0, e.g. 0.01".to_string())
 }
 
 /// Seconds since 1970.

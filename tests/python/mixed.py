@@ -138,6 +138,9 @@ def cancelled_steps_end_on_both_sides(cluster, case):
             with tf.device(other):
                 result = element * 2
             expect_error(errors.DeadlineExceededError, session.run, result, options=options)
+            # The client has a clock of its own: it may have given up a moment before its master did.
+            for _ in range(20):
+                expect(session.run(size) == 0, "the queue of %s is not empty", home)
             session.run(enqueue)
             expect(session.run(size) == 1, "on %s a step that is over took the element", home)
             expect(session.run(result, options=options) == 14, "the element")

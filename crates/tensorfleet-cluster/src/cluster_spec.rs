@@ -165,7 +165,7 @@ impl ClusterSpec {
         tasks.get(&index).map(String::as_str).ok_or_else(|| {
             let known: Vec<u32> = tasks.keys().copied().collect();
             Status::not_found(format!(
-                "No task with index {index} in job '{job}', which has {}",
+                "No task with index {index} in job '{job}': its indices are {}",
                 listed(&known)
             ))
         })

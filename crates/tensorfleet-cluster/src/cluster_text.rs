@@ -113,7 +113,10 @@ impl ClusterSpec {
         let shown = path.display();
         let unreadable =
             |error| Status::not_found(format!("cannot read the cluster specification '{shown}': {error}"));
-        let bytes = std::fs::metadata(path).map_err(unreadable)?.len();
+        let metadata = std::fs::metadata(path).map_err(unreadable)?;
+        // Pipes and devices would never end.
+        ensure!(metadata.is_file(), InvalidArgument, "'{shown}' is no file: name one with JSON or TOML");
+        let bytes = metadata.len();
         ensure!(
             bytes <= MAX_FILE_BYTES,
             InvalidArgument,

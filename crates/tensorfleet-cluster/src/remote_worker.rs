@@ -158,19 +158,17 @@ impl RemoteWorker {
         let sends: Vec<(&str, &Tensor)> =
             request.sends.iter().map(|(key, tensor)| (key.as_str(), tensor)).collect();
         let message = tensors::with_named_tensors(SEND_FIELD, &sends, &rest);
-        let finished = self.finished.take();
-        let header = finished_steps::write(&finished);
+        let mut news = News { worker: self, finished: self.finished.take() };
+        let header = finished_steps::write(&news.finished);
         let metadata = [(finished_steps::HEADER, header.as_str())];
         let options = CallOptions {
             align: RUN_GRAPH_PAYLOAD,
-            metadata: if finished.is_empty() { &[] } else { &metadata },
+            metadata: if news.finished.is_empty() { &[] } else { &metadata },
             ..CallOptions::default()
         };
-        let called = self.channel.call("/tensorflow.WorkerService/RunGraph", message, options).await;
-        if called.is_err() {
-            self.forget_soon(finished);
-        }
-        let response: RunGraphResponse = called?.message.decode()?;
+        let response = self.channel.call("/tensorflow.WorkerService/RunGraph", message, options).await?;
+        news.finished.clear();
+        let response: RunGraphResponse = response.message.decode()?;
         check_body(response.status_code, &response.status_error_message)?;
         let tensor = |named: tensorfleet_proto::tensorflow::NamedTensorProto| {
             let proto = named.tensor.ok_or_else(|| Status::internal("a returned tensor is missing"))?;
@@ -277,6 +275,19 @@ impl RemoteWorker {
             // At worst the peer keeps the tensor until the step is cleaned up.
             let _: Result<()> = worker.call(method, &request, Some(CLEANUP_DEADLINE)).await;
         });
+    }
+}
+
+/// Steps to forget that travel with a call. If the call fails or is given up, nobody knows whether they have arrived, and they
+/// are told again.
+struct News<'a> {
+    worker: &'a RemoteWorker,
+    finished: Vec<i64>,
+}
+
+impl Drop for News<'_> {
+    fn drop(&mut self) {
+        self.worker.forget_soon(std::mem::take(&mut self.finished));
     }
 }
 

@@ -3,11 +3,11 @@
 //! Whoever sends nonsense gets an error; whoever runs the server should be able to see it too. A client in a loop must
 //! not fill the disk, so only a few lines a second are written, and the next one says how many were left out.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Code, Status};
+use tensorfleet_rpc::Peer;
 
 /// A window of time, and how many lines it may have.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ impl RequestLog {
     }
 
     /// Notes a call that was answered with an error.
-    pub(crate) fn note(&self, method: &str, peer: SocketAddr, status: &Status) {
+    pub(crate) fn note(&self, method: &str, peer: Peer, status: &Status) {
         if !is_refusal(method, status) {
             tracing::debug!("{method} of {peer} failed: {status}");
             return;
@@ -53,7 +53,7 @@ impl RequestLog {
     }
 
     /// Notes a step that failed: its client knows, and knows best what to make of it.
-    pub(crate) fn note_failed_step(&self, client: SocketAddr, status: &Status) {
+    pub(crate) fn note_failed_step(&self, client: Peer, status: &Status) {
         tracing::debug!("a step of {client} failed: {status}");
     }
 }

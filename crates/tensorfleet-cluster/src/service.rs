@@ -1,7 +1,6 @@
 //! Both services of a server: from methods and messages to calls of its master and worker, and back.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,7 +22,7 @@ use tensorfleet_proto::tensorflow::{
     RunCallableResponse, RunGraphRequest, RunGraphResponse, RunStepRequest, RunStepResponse, StepSequence,
     TensorProto,
 };
-use tensorfleet_rpc::{Handler, HeaderMap, MethodInfo, Page, Parts, Reply, Request, tensors};
+use tensorfleet_rpc::{Handler, HeaderMap, MethodInfo, Page, Parts, Peer, Reply, Request, tensors};
 use tensorfleet_runtime::plan::Signature;
 
 use crate::finished_steps;
@@ -97,7 +96,7 @@ impl Handler for ServerCore {
         .boxed()
     }
 
-    fn failed(&self, method: &str, peer: SocketAddr, status: &Status) {
+    fn failed(&self, method: &str, peer: Peer, status: &Status) {
         self.request_log().note(method, peer, status);
     }
 

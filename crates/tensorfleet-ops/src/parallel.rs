@@ -198,7 +198,7 @@ fn share(shards: usize, work: &(dyn Fn(usize) + Sync)) {
         helpers: Mutex::new(Helpers { open: true, working: 0, panic: None }),
         left: Condvar::new(),
     });
-    CREW.invite(&team, shards - 1);
+    CREW.invite(&team, shards.saturating_sub(1));
     let own = catch_unwind(AssertUnwindSafe(|| team.run(work)));
     let mut helpers = team.helpers.lock();
     helpers.open = false;
@@ -255,6 +255,12 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(*lock.lock(), 64 * 499_500);
+    }
+
+    #[test]
+    fn nothing_to_do_is_done_at_once() {
+        each(std::iter::empty::<u8>(), |_| panic!("there is no piece"));
+        ranges(0, 1_000_000, |range| assert!(range.is_empty()));
     }
 
     #[test]

@@ -21,7 +21,9 @@ mod payload_scan;
 mod port_owner;
 mod proto_reader;
 pub mod recv_tensor;
+mod same_machine;
 mod server;
+mod socket;
 mod socket_options;
 pub mod tensors;
 
@@ -30,4 +32,6 @@ pub use frame::MAX_MESSAGE_BYTES;
 pub use http::HeaderMap;
 pub use incoming::Incoming;
 pub use parts::{Parts, PartsBuilder};
-pub use server::{Connection, Handler, Limits, Listener, Messages, MethodInfo, Page, Reply, Request, serve};
+pub use server::{
+    Connection, Handler, Limits, Listener, Messages, MethodInfo, Page, Peer, Reply, Request, serve,
+};

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
+use crate::socket::Socket;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
 
 /// Silence after which the peer's system is asked.
 const ASK_AFTER: Duration = Duration::from_secs(15);
@@ -18,7 +18,8 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 const QUESTIONS: u32 = 4;
 
 /// Prepares a socket. What the system does not support is left out: it only makes the rest slower.
-pub(crate) fn prepare(stream: &TcpStream) {
+pub(crate) fn prepare(socket: &Socket) {
+    let Socket::Tcp(stream) = socket else { return };
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_EVERY);
     #[cfg(any(target_os = "linux", target_os = "macos"))]
@@ -32,13 +33,16 @@ pub(crate) fn prepare(stream: &TcpStream) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpStream;
+
     use super::*;
 
     #[tokio::test]
     async fn sockets_ask_after_a_silent_peer() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        prepare(&stream);
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap().into();
+        prepare(&socket);
+        let Socket::Tcp(stream) = socket else { panic!("it is TCP") };
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap() && stream.nodelay().unwrap());
     }

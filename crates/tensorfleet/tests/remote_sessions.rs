@@ -1,4 +1,5 @@
-//! Sessions on servers, through real sockets: the same programs as in this process, and what only servers have.
+//! Sessions on servers: the same programs as in this process, and what only servers have. A first run goes through a
+//! socket; repeated ones take the short way to a server that lives in this process.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -217,6 +218,30 @@ fn a_server_that_goes_away_is_unavailable_not_silent() {
     assert!(matches!(status.code(), Code::Unavailable | Code::Aborted), "{status}");
     assert!(started.elapsed() < Duration::from_secs(5));
     session.close().unwrap();
+}
+
+#[test]
+fn a_repeated_run_that_waits_ends_with_its_server() {
+    let server = Server::local().unwrap();
+    let g = Graph::new();
+    let queue = g.fifo_queue(10, &[DType::Int32]).unwrap();
+    let enqueue = queue.enqueue(vec![g.constant(7)]).unwrap();
+    let element = queue.dequeue().unwrap();
+    let session = Arc::new(Session::connect(&server.target(), &g).unwrap());
+    for _ in 0..3 {
+        session.run(&enqueue).unwrap();
+        session.run(&element[0]).unwrap();
+    }
+    let waiting = {
+        let (session, element) = (session.clone(), element[0].clone());
+        std::thread::spawn(move || session.run(&element).unwrap_err())
+    };
+    while server.status().steps.is_empty() {
+        std::thread::yield_now();
+    }
+    server.stop(Duration::ZERO).unwrap();
+    let status = waiting.join().unwrap();
+    assert!(matches!(status.code(), Code::Unavailable | Code::Aborted | Code::Cancelled), "{status}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &MnistArguments) -> Result<(), Failure> {
     let log_dir = LogDir::for_model(arguments)?;
     let outcome = train(arguments, &log_dir);
     if outcome.is_err() && arguments.log_dir.is_none() {
-        log_dir.remove_if_empty();
+        log_dir.remove_if_unused();
     }
     outcome
 }

@@ -39,10 +39,12 @@ impl LogDir {
         reader.tensor("global_step").ok()?.to_scalar::<i64>().ok()
     }
 
-    /// Removes the directory if nothing was written into it: a run that did not begin leaves nothing behind.
-    pub(super) fn remove_if_empty(&self) {
-        // Fails if there is anything in it.
-        let _ = std::fs::remove_dir(&self.path);
+    /// Removes the directory, which must be one that this run has made, if there is no checkpoint in it: a run that did not
+    /// begin leaves nothing behind. An event file is begun before the first step.
+    pub(super) fn remove_if_unused(&self) {
+        if matches!(latest_checkpoint(&self.path), Ok(None)) {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 
     fn open(dir: &Path) -> Result<LogDir> {
@@ -127,9 +129,12 @@ mod tests {
         assert!(first.path().ends_with("/tensorfleet-mnist-1"), "{}", first.path());
         assert!(second.path().ends_with("/tensorfleet-mnist-2"), "{}", second.path());
         assert_eq!(first.saved_step(), None);
-        first.remove_if_empty();
-        std::fs::write(Path::new(second.path()).join("file"), "").unwrap();
-        second.remove_if_empty();
+        std::fs::write(Path::new(first.path()).join("events.out.tfevents.1"), "").unwrap();
+        first.remove_if_unused();
+        let state = "model_checkpoint_path: \"model.ckpt-7\"\n";
+        std::fs::write(Path::new(second.path()).join("checkpoint"), state).unwrap();
+        std::fs::write(Path::new(second.path()).join("model.ckpt-7.index"), "").unwrap();
+        second.remove_if_unused();
         assert!(!Path::new(first.path()).exists() && Path::new(second.path()).exists());
 
         let file = parent.path().join("file");

@@ -57,7 +57,12 @@ arithmetic!(ordered: i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, f16, bf16);
 
 /// Combines `operand` into `target` element by element, in place if nobody shares the target. The shapes
 /// must be equal; the caller has reported a clash in the words of its op.
-fn combine<T: Element>(target: &mut Tensor, operand: &Tensor, with: fn(T, T) -> T) -> Result<()> {
+fn combine<T: Element>(
+    target: &mut Tensor,
+    operand: &Tensor,
+    // Generic, not a pointer: a call for each element takes longer than the addition.
+    with: impl Fn(T, T) -> T + Send + Sync,
+) -> Result<()> {
     ensure!(target.shape() == operand.shape(), Internal, "unequal shapes reach an element-wise update");
     let operand = operand.as_slice::<T>()?;
     let target = target.make_mut::<T>()?;

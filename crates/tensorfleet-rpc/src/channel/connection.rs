@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use tensorfleet_core::Status;
@@ -22,7 +22,8 @@ use super::watched_stream::{Arrivals, Greeting, Traffic, WatchedStream};
 use super::{Address, ChannelOptions};
 use crate::frame::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_RESETS, PREFIX_BYTES, STREAM_WINDOW_BYTES};
 use crate::grpc_status;
-use crate::socket_options;
+use crate::socket::Socket;
+use crate::{same_machine, socket_options};
 
 /// An error's message may take three bytes per byte, and servers add details.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
@@ -134,15 +135,19 @@ pub(super) async fn connect(
     }
 }
 
-async fn dial(address: &Address) -> Result<TcpStream, String> {
+async fn dial(address: &Address) -> Result<Socket, String> {
     let found = match lookup_host(&address.text).await {
         Ok(found) => found,
         Err(error) => return Err(format!("the name '{}' does not resolve: {error}", address.host())),
     };
     let mut reason = format!("the name '{}' has no address", address.host());
     for socket in found {
+        if let Some(stream) = same_machine::dial(socket).and_then(|stream| UnixStream::from_std(stream).ok())
+        {
+            return Ok(Socket::SameMachine(stream));
+        }
         match TcpStream::connect(socket).await {
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => return Ok(stream.into()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 reason =
                     "connection refused: nothing listens there; is the task started, and the port right?"

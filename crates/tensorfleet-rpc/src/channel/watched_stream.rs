@@ -1,4 +1,4 @@
-//! [`WatchedStream`]: a TCP stream that tells what arrived first, when something arrived last, and how much went by.
+//! [`WatchedStream`]: a connection that tells what arrived first, when something arrived last, and how much went by.
 
 use std::io;
 use std::pin::Pin;
@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
+
+use crate::socket::Socket;
 
 /// The head of an HTTP/2 frame; the first one of a server is SETTINGS on stream 0.
 const FRAME_HEAD_BYTES: usize = 9;
@@ -90,9 +91,9 @@ fn judge(first: &[u8]) -> Greeting {
     }
 }
 
-/// A TCP stream whose traffic is recorded.
+/// A connection whose traffic is recorded.
 pub(super) struct WatchedStream {
-    pub(super) inner: TcpStream,
+    pub(super) inner: Socket,
     pub(super) traffic: Arc<Traffic>,
     pub(super) arrivals: Arc<Arrivals>,
 }

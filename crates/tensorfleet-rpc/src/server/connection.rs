@@ -1,5 +1,6 @@
 //! [`Connection`]: what a call may know about the connection it came by.
 
+use std::fmt::{self, Display};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,13 +10,32 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Connection {
     id: u64,
-    peer: SocketAddr,
+    peer: Peer,
     open: watch::Receiver<()>,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A process that came through the network.
+    Address(SocketAddr),
+    /// A process of this machine that came by the shorter way; its id, if the system tells it.
+    Process(Option<i32>),
+}
+
+impl Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Address(address) => address.fmt(f),
+            Peer::Process(Some(id)) => write!(f, "process {id}"),
+            Peer::Process(None) => f.write_str("a process of this machine"),
+        }
+    }
 }
 
 impl Connection {
     /// A connection, and what must be dropped when it closes.
-    pub(crate) fn new(peer: SocketAddr) -> (Connection, watch::Sender<()>) {
+    pub(crate) fn new(peer: Peer) -> (Connection, watch::Sender<()>) {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (sender, open) = watch::channel(());
         (Connection { id: NEXT.fetch_add(1, Relaxed), peer, open }, sender)
@@ -26,8 +46,8 @@ impl Connection {
         self.id
     }
 
-    /// The client's address.
-    pub fn peer(&self) -> SocketAddr {
+    /// The client.
+    pub fn peer(&self) -> Peer {
         self.peer
     }
 

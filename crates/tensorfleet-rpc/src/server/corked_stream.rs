@@ -12,7 +12,8 @@ use std::task::{Context, Poll};
 
 use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+
+use crate::socket;
 
 /// A socket's cork: while it is in, the system sends full packets only.
 pub(super) struct Cork {
@@ -55,15 +56,18 @@ impl Cork {
     }
 }
 
-/// A TCP stream with a cork.
+/// A connection with a cork. One inside the machine has none: what is written is there at once.
 pub(super) struct CorkedStream {
-    inner: TcpStream,
+    inner: socket::Socket,
     cork: Arc<Cork>,
 }
 
 impl CorkedStream {
-    pub(super) fn new(inner: TcpStream) -> (CorkedStream, Arc<Cork>) {
-        let socket = SockRef::from(&inner).try_clone().ok();
+    pub(super) fn new(inner: socket::Socket) -> (CorkedStream, Arc<Cork>) {
+        let socket = match &inner {
+            socket::Socket::Tcp(stream) => SockRef::from(stream).try_clone().ok(),
+            socket::Socket::SameMachine(_) => None,
+        };
         let cork = Arc::new(Cork { socket, is_in: AtomicBool::new(false) });
         (CorkedStream { inner, cork: cork.clone() }, cork)
     }
@@ -116,7 +120,7 @@ impl AsyncWrite for CorkedStream {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -125,7 +129,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (client, accepted) =
             tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-        let (mut stream, cork) = CorkedStream::new(accepted.unwrap().0);
+        let (mut stream, cork) = CorkedStream::new(accepted.unwrap().0.into());
         let mut client = client.unwrap();
         let (pause, paused) = tokio::sync::oneshot::channel::<()>();
         let write = cork.pull_at_each_pause(async {

@@ -1,16 +1,18 @@
-//! [`Listener`]: a bound port, and a helpful error where there is none.
+//! [`Listener`]: a bound port, the shorter way to it on the same machine, and a helpful error where there is none.
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 
 use tensorfleet_core::{Code, Result, Status};
 
-use crate::port_owner;
+use crate::{port_owner, same_machine};
 
 /// A socket that accepts connections once it is served.
 #[derive(Debug)]
 pub struct Listener {
     inner: std::net::TcpListener,
+    same_machine: Option<UnixListener>,
     address: SocketAddr,
 }
 
@@ -25,8 +27,8 @@ impl Listener {
         self.address
     }
 
-    pub(crate) fn into_std(self) -> std::net::TcpListener {
-        self.inner
+    pub(crate) fn into_std(self) -> (std::net::TcpListener, Option<UnixListener>) {
+        (self.inner, self.same_machine)
     }
 }
 
@@ -35,7 +37,7 @@ fn bind(address: &str) -> io::Result<Listener> {
     let inner = std::net::TcpListener::bind(address)?;
     inner.set_nonblocking(true)?;
     let address = inner.local_addr()?;
-    Ok(Listener { inner, address })
+    Ok(Listener { inner, same_machine: same_machine::listen(address), address })
 }
 
 fn explain(address: &str, error: &io::Error) -> Status {

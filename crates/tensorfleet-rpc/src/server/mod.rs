@@ -11,8 +11,8 @@ mod corked_stream;
 mod listener;
 mod reply_body;
 
-use std::future::Future;
-use std::net::SocketAddr;
+use std::future::{Future, pending};
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use http::HeaderMap;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -36,12 +36,13 @@ use crate::frame::{
 use crate::frame_memory;
 use crate::incoming::Incoming;
 use crate::parts::Parts;
+use crate::socket::Socket;
 use crate::socket_options;
 use admission::Admission;
 use corked_stream::CorkedStream;
 
 pub use admission::Limits;
-pub use connection::Connection;
+pub use connection::{Connection, Peer};
 pub use listener::Listener;
 
 /// Requests have a dozen short headers; more is no gRPC client.
@@ -59,7 +60,7 @@ pub trait Handler: Send + Sync + 'static {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply>>;
 
     /// Hears of a call that was answered with an error, so that it can be logged.
-    fn failed(&self, method: &str, peer: SocketAddr, status: &Status) {
+    fn failed(&self, method: &str, peer: Peer, status: &Status) {
         let _ = (method, peer, status);
     }
 
@@ -137,8 +138,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
     grace: Duration,
 ) -> Result<()> {
-    let listener = TcpListener::from_std(listener.into_std())
-        .map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
+    let door = Door::open(listener).map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
     frame_memory::keep();
     let builder = Arc::new(http_settings());
     let admission = Admission::new(limits);
@@ -148,12 +148,12 @@ pub async fn serve(
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
+            accepted = door.accept() => match accepted {
+                Ok((socket, peer)) => {
                     let service = Service { handler: handler.clone(), admission: admission.clone() };
                     connections.spawn(serve_connection(
                         builder.clone(),
-                        stream,
+                        socket,
                         peer,
                         service,
                         stopping.clone(),
@@ -168,7 +168,7 @@ pub async fn serve(
             Some(_) = connections.join_next() => {}
         }
     }
-    drop(listener);
+    drop(door);
     stop.send_replace(true);
     let finished = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(grace, finished).await.is_err() {
@@ -176,6 +176,38 @@ pub async fn serve(
     }
     connections.shutdown().await;
     Ok(())
+}
+
+/// Where connections come in.
+struct Door {
+    network: TcpListener,
+    same_machine: Option<UnixListener>,
+}
+
+impl Door {
+    fn open(listener: Listener) -> io::Result<Door> {
+        let (network, same_machine) = listener.into_std();
+        let same_machine = same_machine.map(UnixListener::from_std).transpose()?;
+        Ok(Door { network: TcpListener::from_std(network)?, same_machine })
+    }
+
+    async fn accept(&self) -> io::Result<(Socket, Peer)> {
+        let same_machine = async {
+            match &self.same_machine {
+                Some(listener) => listener.accept().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            accepted = self.network.accept() => {
+                accepted.map(|(stream, address)| (Socket::Tcp(stream), Peer::Address(address)))
+            }
+            accepted = same_machine => accepted.map(|(stream, _)| {
+                let process = stream.peer_cred().ok().and_then(|owner| owner.pid());
+                (Socket::SameMachine(stream), Peer::Process(process))
+            }),
+        }
+    }
 }
 
 fn http_settings() -> auto::Builder<TokioExecutor> {
@@ -209,16 +241,16 @@ struct Service {
 
 async fn serve_connection(
     builder: Arc<auto::Builder<TokioExecutor>>,
-    stream: TcpStream,
-    peer: SocketAddr,
+    socket: Socket,
+    peer: Peer,
     service: Service,
     mut stopping: watch::Receiver<bool>,
 ) {
-    socket_options::prepare(&stream);
+    socket_options::prepare(&socket);
     // Held until the end of this function: its end is how calls learn that the connection has closed.
     let (connection, _open) = Connection::new(peer);
     let service = service_fn(|request| call::answer(service.clone(), connection.clone(), request));
-    let (stream, cork) = CorkedStream::new(stream);
+    let (stream, cork) = CorkedStream::new(socket);
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let stopped = async { drop(stopping.wait_for(|&stopping| stopping).await) };
     let served = async {

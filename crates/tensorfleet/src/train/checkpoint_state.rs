@@ -53,8 +53,8 @@ pub fn get_checkpoint_state(dir: &str) -> Result<Option<CheckpointState>> {
 /// Reads a state file of another name than `checkpoint`.
 pub(crate) fn read_state(dir: &str, filename: &str) -> Result<Option<CheckpointState>> {
     let path = Path::new(dir).join(filename);
-    let len = match std::fs::metadata(&path) {
-        Ok(metadata) => metadata.len(),
+    let metadata = match std::fs::metadata(&path) {
+        Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io_status(&path, &error)),
     };
@@ -64,7 +64,9 @@ pub(crate) fn read_state(dir: &str, filename: &str) -> Result<Option<CheckpointS
             path.display()
         ))
     };
-    ensure!(len <= MAX_STATE_BYTES, DataLoss, "{}", broken("it is too large").text());
+    // Pipes and devices would never end.
+    ensure!(metadata.is_file(), DataLoss, "{}", broken("it is no file").text());
+    ensure!(metadata.len() <= MAX_STATE_BYTES, DataLoss, "{}", broken("it is too large").text());
     let bytes = std::fs::read(&path).map_err(|error| io_status(&path, &error))?;
     let text = String::from_utf8(bytes).map_err(|_| broken("it is not text"))?;
     let mut state = text::parse(&text).map_err(|reason| broken(&reason))?;
