@@ -16,6 +16,7 @@ mod frame_memory;
 mod grpc_status;
 mod grpc_timeout;
 mod incoming;
+mod local_stream;
 mod parts;
 mod payload_scan;
 mod port_owner;

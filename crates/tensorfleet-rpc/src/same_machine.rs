@@ -14,9 +14,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// How much may be on its way: two tensors of a small model, or as much as the system allows.
-const BUFFER_BYTES: usize = 1 << 20;
-
 /// Listens for processes of this machine that look for `address`. Without it they use TCP.
 pub(crate) fn listen(address: SocketAddr) -> Option<UnixListener> {
     const BACKLOG: i32 = 128;
@@ -51,8 +48,6 @@ fn socket() -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // Before it connects: a queue that is full is then an error instead of a wait.
     socket.set_nonblocking(true)?;
-    // What is accepted inherits it.
-    let _ = socket.set_send_buffer_size(BUFFER_BYTES);
     Ok(socket)
 }
 

@@ -2,16 +2,19 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
+
+use crate::local_stream::LocalStream;
 
 /// A connected stream.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
-    SameMachine(UnixStream),
+    SameMachine(Arc<LocalStream>),
 }
 
 impl From<TcpStream> for Socket {
@@ -20,25 +23,21 @@ impl From<TcpStream> for Socket {
     }
 }
 
-/// A method of whichever stream it is.
-macro_rules! inner {
-    ($socket:expr, $method:ident, $($argument:expr),*) => {
-        match $socket.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).$method($($argument),*),
-            Socket::SameMachine(stream) => Pin::new(stream).$method($($argument),*),
-        }
-    };
-}
-
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        inner!(self, poll_read, cx, buf)
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Socket::SameMachine(stream) => stream.poll_read(cx, buf),
+        }
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        inner!(self, poll_write, cx, bytes)
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::SameMachine(stream) => stream.poll_write(cx, &[IoSlice::new(bytes)]),
+        }
     }
 
     fn poll_write_vectored(
@@ -46,7 +45,10 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        inner!(self, poll_write_vectored, cx, slices)
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Socket::SameMachine(stream) => stream.poll_write(cx, slices),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -54,10 +56,16 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        inner!(self, poll_flush, cx)
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::SameMachine(stream) => stream.poll_flush(cx),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        inner!(self, poll_shutdown, cx)
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::SameMachine(stream) => stream.poll_shutdown(cx),
+        }
     }
 }

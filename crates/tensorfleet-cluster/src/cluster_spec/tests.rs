@@ -44,7 +44,7 @@ fn unknown_jobs_and_indices_are_named_with_what_there_is() {
     let spec = two_jobs();
     assert_refused(spec.num_tasks("chief"), "No such job in cluster: 'chief'; it has 'ps', 'worker'");
     assert_refused(spec.address("worker", 2), "No task with index 2 in job 'worker': its indices are 0, 1");
-    assert_refused(with_gaps().address("ps", 0), "which has 1, 3");
+    assert_refused(with_gaps().address("ps", 0), "its indices are 1, 3");
     let many = ClusterSpec::new([("w", (1..100).map(|port| format!("h:{port}")))]).unwrap();
     assert_refused(many.address("w", 99), "0, 1, 2, 3, 4, 5, 6, 7, … (99 in all)");
 }

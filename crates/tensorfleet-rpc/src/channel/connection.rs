@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use tensorfleet_core::Status;
@@ -22,6 +22,7 @@ use super::watched_stream::{Arrivals, Greeting, Traffic, WatchedStream};
 use super::{Address, ChannelOptions};
 use crate::frame::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_RESETS, PREFIX_BYTES, STREAM_WINDOW_BYTES};
 use crate::grpc_status;
+use crate::local_stream::LocalStream;
 use crate::socket::Socket;
 use crate::{same_machine, socket_options};
 
@@ -142,9 +143,8 @@ async fn dial(address: &Address) -> Result<Socket, String> {
     };
     let mut reason = format!("the name '{}' has no address", address.host());
     for socket in found {
-        if let Some(stream) = same_machine::dial(socket).and_then(|stream| UnixStream::from_std(stream).ok())
-        {
-            return Ok(Socket::SameMachine(stream));
+        if let Some(stream) = same_machine::dial(socket).and_then(|stream| LocalStream::new(stream).ok()) {
+            return Ok(Socket::SameMachine(Arc::new(stream)));
         }
         match TcpStream::connect(socket).await {
             Ok(stream) => return Ok(stream.into()),

@@ -2,7 +2,7 @@
 //!
 //! `h2` writes a message and the trailers after it with two calls. Each would become a packet of its own, and wake the
 //! thread of a peer on the same machine: half of all the packets of a training step were ten bytes of trailers. So the
-//! socket is corked when a message is written, and uncorked when the connection has nothing more to do for now.
+//! connection is corked when a message is written, and uncorked when it has nothing more to do for now.
 
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -10,20 +10,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use socket2::{SockRef, Socket};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::socket;
+use crate::local_stream::LocalStream;
+use crate::socket::Socket;
 
-/// A socket's cork: while it is in, the system sends full packets only.
-pub(super) struct Cork {
+/// A connection's cork.
+pub(super) enum Cork {
+    Tcp(TcpCork),
+    /// This one keeps what is written by itself.
+    SameMachine(Arc<LocalStream>),
+}
+
+/// A cork that the system knows: while it is in, only full packets are sent.
+pub(super) struct TcpCork {
     /// The same socket once more. Without it nothing is ever corked.
-    socket: Option<Socket>,
+    socket: Option<socket2::Socket>,
     /// Only the connection's own task touches it.
     is_in: AtomicBool,
 }
 
-impl Cork {
+impl TcpCork {
     fn put_in(&self) {
         if !self.is_in.swap(true, Relaxed) {
             self.set(true);
@@ -43,32 +51,49 @@ impl Cork {
         #[cfg(not(target_os = "linux"))]
         let _ = is_in;
     }
+}
+
+impl Cork {
+    fn of(socket: &Socket) -> Cork {
+        match socket {
+            Socket::Tcp(stream) => Cork::Tcp(TcpCork {
+                socket: SockRef::from(stream).try_clone().ok(),
+                is_in: AtomicBool::new(false),
+            }),
+            Socket::SameMachine(stream) => Cork::SameMachine(stream.clone()),
+        }
+    }
+
+    fn pull(&self, context: &mut Context<'_>) {
+        match self {
+            Cork::Tcp(cork) => cork.pull(),
+            // What finds no room now is written when there is some: the task is woken then. An error is one that the
+            // connection meets as well.
+            Cork::SameMachine(stream) => drop(stream.poll_flush(context)),
+        }
+    }
 
     /// Waits for the end of `connection`, and lets out what it has written each time it pauses.
     pub(super) async fn pull_at_each_pause<F: Future>(&self, connection: F) -> F::Output {
         let mut connection = pin!(connection);
         std::future::poll_fn(|context| {
             let progress = connection.as_mut().poll(context);
-            self.pull();
+            self.pull(context);
             progress
         })
         .await
     }
 }
 
-/// A connection with a cork. One inside the machine has none: what is written is there at once.
+/// A connection with a cork.
 pub(super) struct CorkedStream {
-    inner: socket::Socket,
+    inner: Socket,
     cork: Arc<Cork>,
 }
 
 impl CorkedStream {
-    pub(super) fn new(inner: socket::Socket) -> (CorkedStream, Arc<Cork>) {
-        let socket = match &inner {
-            socket::Socket::Tcp(stream) => SockRef::from(stream).try_clone().ok(),
-            socket::Socket::SameMachine(_) => None,
-        };
-        let cork = Arc::new(Cork { socket, is_in: AtomicBool::new(false) });
+    pub(super) fn new(inner: Socket) -> (CorkedStream, Arc<Cork>) {
+        let cork = Arc::new(Cork::of(&inner));
         (CorkedStream { inner, cork: cork.clone() }, cork)
     }
 }
@@ -98,8 +123,8 @@ impl AsyncWrite for CorkedStream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         // A message that is not small has a slice of its own; what is small, `h2` writes together by itself.
-        if slices.len() > 1 {
-            self.cork.put_in();
+        if let (Cork::Tcp(cork), true) = (&*self.cork, slices.len() > 1) {
+            cork.put_in();
         }
         Pin::new(&mut self.inner).poll_write_vectored(context, slices)
     }
@@ -108,8 +133,9 @@ impl AsyncWrite for CorkedStream {
         self.inner.is_write_vectored()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // At the pause that follows.
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -120,7 +146,7 @@ impl AsyncWrite for CorkedStream {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::{TcpListener, TcpStream, UnixStream};
 
     use super::*;
 
@@ -129,13 +155,21 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (client, accepted) =
             tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-        let (mut stream, cork) = CorkedStream::new(accepted.unwrap().0.into());
-        let mut client = client.unwrap();
+        write_and_pause(accepted.unwrap().0.into(), client.unwrap()).await;
+
+        let (client, accepted) = UnixStream::pair().unwrap();
+        let accepted = LocalStream::new(accepted.into_std().unwrap()).unwrap();
+        write_and_pause(Socket::SameMachine(Arc::new(accepted)), client).await;
+    }
+
+    async fn write_and_pause(socket: Socket, mut client: impl AsyncRead + Unpin) {
+        let (mut stream, cork) = CorkedStream::new(socket);
         let (pause, paused) = tokio::sync::oneshot::channel::<()>();
         let write = cork.pull_at_each_pause(async {
             let slices = [IoSlice::new(b"mess"), IoSlice::new(b"age ")];
             assert_eq!(stream.write_vectored(&slices).await.unwrap(), 8);
             stream.write_all(b"trailers").await.unwrap();
+            stream.flush().await.unwrap();
             // Nobody has read yet, so this is a pause, and the bytes leave.
             paused.await.unwrap();
         });
@@ -147,6 +181,6 @@ mod tests {
         };
         let ((), bytes) = tokio::join!(write, read);
         assert_eq!(&bytes, b"message trailers");
-        assert!(!cork.is_in.load(Relaxed));
+        assert!(!matches!(&*cork, Cork::Tcp(cork) if cork.is_in.load(Relaxed)));
     }
 }

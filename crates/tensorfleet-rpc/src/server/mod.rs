@@ -35,6 +35,7 @@ use crate::frame::{
 };
 use crate::frame_memory;
 use crate::incoming::Incoming;
+use crate::local_stream::LocalStream;
 use crate::parts::Parts;
 use crate::socket::Socket;
 use crate::socket_options;
@@ -202,10 +203,12 @@ impl Door {
             accepted = self.network.accept() => {
                 accepted.map(|(stream, address)| (Socket::Tcp(stream), Peer::Address(address)))
             }
-            accepted = same_machine => accepted.map(|(stream, _)| {
+            accepted = same_machine => {
+                let (stream, _) = accepted?;
                 let process = stream.peer_cred().ok().and_then(|owner| owner.pid());
-                (Socket::SameMachine(stream), Peer::Process(process))
-            }),
+                let stream = LocalStream::new(stream.into_std()?)?;
+                Ok((Socket::SameMachine(Arc::new(stream)), Peer::Process(process)))
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 //! per iteration (`loops`). A graph without loops uses the root's and nothing else.
 
 mod counts;
+mod errands;
 mod executable;
 mod experience;
 mod frames;

@@ -19,6 +19,7 @@ use tensorfleet_ops::kernel::{AsyncContext, AsyncKernel, Context, KernelBox, Out
 use tensorfleet_ops::op::{Cost, Flow};
 
 use super::counts::{Arrival, MergeInput};
+use super::errands;
 use super::executable::{Body, CONTROL, ExecNode, Executable, InputKind};
 use super::loops::{Iteration, IterationRef};
 use super::trace::Trace;
@@ -55,10 +56,10 @@ const EXPENSIVE_HEAVY_BYTES: usize = 16 << 10;
 const EXPENSIVE_TIME: Duration = Duration::from_micros(100);
 /// Expensive nodes may keep a thread with other duties from them for this long at a time: to hand them over to another thread,
 /// and their results back, takes about as long as a step of a small model.
-const BORROWED_THREAD_TIME: Duration = Duration::from_millis(2);
+pub(super) const BORROWED_THREAD_TIME: Duration = Duration::from_millis(2);
 
 /// Nodes a caller that has other duties runs itself, before it leaves the rest to the pool.
-const BORROWED_THREAD_NODES: usize = 4096;
+pub(super) const BORROWED_THREAD_NODES: usize = 4096;
 
 thread_local! {
     /// Whether whoever completes a wait on this thread lets the step go on here.
@@ -206,8 +207,14 @@ impl Step {
         let time_left = BORROWED_THREAD_TIME;
         let mut worker =
             Worker { step: self, budget, time_left, stack: new, expensive: 0, new: stack, inputs, outputs };
-        worker.hand_out();
-        worker.run();
+        let mut run = || {
+            worker.hand_out();
+            worker.run();
+        };
+        match budget {
+            Some(_) => errands::run_after(run),
+            None => run(),
+        }
         IS_LENT.set(was_lent);
     }
 
@@ -348,7 +355,7 @@ impl Step {
     }
 
     /// Starts a kernel that may wait. If it finishes within the call, the result is used at once; otherwise the
-    /// continuation goes to a pool thread, because whoever completes it is busy with something else.
+    /// continuation is an errand, because whoever completes it is busy with something else.
     fn start_async(
         self: &Arc<Step>,
         kernel: &dyn AsyncKernel,
@@ -378,7 +385,7 @@ impl Step {
             };
             match IS_LENT.get() {
                 true => resume(Some(BORROWED_THREAD_NODES)),
-                false => thread_pool::shared().spawn(move || resume(None)),
+                false => errands::run_soon(resume),
             }
         })));
         let start = || kernel.start(context, Box::new(move |result| continuation.complete(result)));

@@ -26,6 +26,7 @@ mod required_tasks;
 mod simplify;
 #[cfg(test)]
 mod simplify_tests;
+mod spread;
 mod step_graph;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -66,10 +66,10 @@ pub fn plan_step(
 ) -> Result<StepPlan> {
     let mut step = StepGraph::cut_out(checked, placement, signature)?;
     let mut names = Names::new(checked.graph(), counter);
-    if options.simplify {
-        simplify(&mut step, &mut names)?;
-    }
     let tasks = Tasks::of(devices);
+    if options.simplify {
+        simplify(&mut step, &tasks, &mut names)?;
+    }
     let loops = ControlLoops::add(&mut step, &tasks, &mut names)?;
     let feed_dtypes = step.feeds.iter().map(|feed| feed.dtype).collect();
     let partitions = cut(step, checked.graph(), devices, tasks, loops, names)?;

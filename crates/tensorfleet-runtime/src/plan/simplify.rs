@@ -2,7 +2,8 @@
 //!
 //! One pass over the nodes, producers first. Each node first has its edges led to what its producers became; then
 //! control edges go that order nothing; then it is computed, if it is constant ([`Folder`]), or gives way to an equal
-//! node on its device. What nothing needs any more falls away at the end.
+//! node on its device. Then small constants are copied to where they are used ([`spread_constants`]), and what nothing
+//! needs any more falls away.
 //!
 //! Only what cannot change a result is touched. Nodes with state, control flow, and whatever passes a variable on stay
 //! as they are, because when they run, how often and with what deadness is part of the program. No edge is dropped
@@ -15,6 +16,8 @@ use tensorfleet_proto::Message;
 
 use super::fold::{Folder, is_constant};
 use super::names::Names;
+use super::partition::Tasks;
+use super::spread::spread_constants;
 use super::step_graph::{StepGraph, StepNode};
 
 /// Nodes with bigger attributes are not compared: they are constants, and rarely equal.
@@ -24,7 +27,7 @@ const MAX_COMPARED_BYTES: usize = 4 << 10;
 const MAX_CHAIN: usize = 64;
 
 /// Simplifies `step` in place.
-pub(super) fn simplify(step: &mut StepGraph, names: &mut Names<'_>) -> Result<()> {
+pub(super) fn simplify(step: &mut StepGraph, tasks: &Tasks, names: &mut Names<'_>) -> Result<()> {
     let order = step.forward_order();
     let mut pass = Pass {
         folder: Folder::new(),
@@ -42,6 +45,7 @@ pub(super) fn simplify(step: &mut StepGraph, names: &mut Names<'_>) -> Result<()
     for target in &mut step.targets {
         *target = pass.node(*target);
     }
+    spread_constants(step, tasks, names)?;
     drop_unneeded(step);
     Ok(())
 }

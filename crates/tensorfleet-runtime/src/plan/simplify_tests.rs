@@ -181,3 +181,27 @@ fn a_hundred_thousand_nodes_are_planned() {
         eprintln!("simplify {simplify}: {nodes} nodes planned in {:?}", started.elapsed());
     }
 }
+
+#[test]
+fn small_constants_stand_where_they_are_used() {
+    let text = "
+        rate = Const @ /job:worker | value=2
+        x = Placeholder @ /job:worker
+        y = Mul(rate, x) @ /job:ps
+        z = Sub(y, rate) @ /job:ps
+        w = Mul(x, rate) @ /job:worker";
+    let nodes = simplified(text, "x", "z w", "");
+    assert!(!nodes.iter().any(|line| line.contains("_Send") || line.contains("_Recv")), "{nodes:?}");
+    assert_eq!(nodes.iter().filter(|line| line.contains("= Const()")).count(), 2, "{nodes:?}");
+    results(text, &[("x", Tensor::scalar(5.0f32))], "z w rate");
+    // One that is fed is no constant, and one that waits for something must wait for it.
+    let fed = [("x", Tensor::scalar(5.0f32)), ("rate", Tensor::scalar(7.0f32))];
+    assert_eq!(results(text, &fed, "z"), [Some(Tensor::scalar(28.0f32))]);
+    let waiting = "
+        x = Placeholder @ /job:worker
+        late = Const(^x2) @ /job:worker | value=2
+        x2 = Neg(x) @ /job:worker
+        y = Mul(late, late) @ /job:ps";
+    let nodes = simplified(waiting, "x", "y", "");
+    assert!(nodes.iter().any(|line| line.contains("_Recv")), "{nodes:?}");
+}
