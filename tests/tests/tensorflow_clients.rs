@@ -51,6 +51,11 @@ fn tensorflow_2_trains() {
 }
 
 #[test]
+fn tensorflow_2_brings_what_users_bring_after_the_tutorials() {
+    passes(&tensorflow_2(), "second_tier.py");
+}
+
+#[test]
 fn tensorflow_2_uses_every_part_of_a_session() {
     passes(&tensorflow_2(), "session_api.py");
 }
@@ -73,6 +78,11 @@ fn tensorflow_2_survives_restarts_of_servers() {
 #[test]
 fn tensorflow_1_trains() {
     with_tensorflow_1(|interpreter| passes(&interpreter, "training.py"));
+}
+
+#[test]
+fn tensorflow_1_brings_what_users_bring_after_the_tutorials() {
+    with_tensorflow_1(|interpreter| passes(&interpreter, "second_tier.py"));
 }
 
 #[test]

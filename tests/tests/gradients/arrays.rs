@@ -299,6 +299,11 @@ fn sparse() -> Vec<[GradientCase; 2]> {
             let node = g.op("SparseToDense").input([1, 3]).input([4]);
             Ok(vec![node.input(&x[0]).input(&x[1]).output()?])
         }),
+        both("SparseTensorDenseAdd", [some(&[3]), some(&[2, 3])], |g, x| {
+            let node =
+                g.op("SparseTensorDenseAdd").input(g.constant([[1i64, 1], [0, 2], [1, 1]])).input(&x[0]);
+            Ok(vec![node.input(g.constant([2i64, 3])).input(&x[1]).output()?])
+        }),
         both("SparseReorder", [some(&[3])], |g, x| {
             let node = g.op("SparseReorder").input(g.constant([[1i64, 1], [0, 2], [0, 0]])).input(&x[0]);
             Ok(vec![node.input(g.constant([2i64, 3])).build()?.output(1)])

@@ -23,6 +23,7 @@ mod shape_ops;
 pub(crate) mod slice;
 pub(crate) mod slice_spec;
 mod space;
+mod sparse_dense_add;
 mod sparse_matmul;
 mod sparse_rows;
 mod sparse_segment;
@@ -54,6 +55,7 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     shape_ops::OPS,
     slice::OPS,
     space::OPS,
+    sparse_dense_add::OPS,
     sparse_matmul::OPS,
     sparse_rows::OPS,
     sparse_segment::OPS,
