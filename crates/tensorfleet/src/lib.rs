@@ -22,8 +22,8 @@
 //! `use tensorfleet::prelude::*;` brings what most programs need; see [`prelude`]. What there is, by task:
 //!
 //! - **Building graphs**: [`Graph`], [`Output`], [`Operation`]; [`Variable`], by name with [`Graph::get_variable`] and
-//!   [`Graph::variable_scope`]; [`Graph::cond`] and [`Graph::while_loop`]; layers with [`Graph::dense`], first values with
-//!   [`Initializer`]; [`Graph::op`] for any op that has no method; [`Graph::gradients`].
+//!   [`Graph::variable_scope`]; [`Graph::cond`] and [`Graph::while_loop`]; layers with [`Graph::dense`], [`Graph::conv2d`],
+//!   [`Graph::max_pool2d`], [`Graph::batch_normalization`] and [`Graph::dropout`]; first values with [`Initializer`]; [`Graph::op`] for any op that has no method; [`Graph::gradients`].
 //! - **Running them**: [`Session`], in this process or on a server; [`Session::prepare`] for runs that are repeated,
 //!   [`Session::partial_run`] for one in parts, [`Step::run_traced`] and [`Timeline`] to see what took how long.
 //! - **Clusters**: a [`ClusterSpec`] says which tasks there are, a [`Server`] is one of them, [`Session::connect`] uses them;
@@ -50,6 +50,7 @@ mod gradients;
 mod graph;
 mod initializers;
 mod input;
+mod layers;
 mod literal;
 mod losses;
 mod math;
@@ -85,11 +86,13 @@ pub use gradients::{Gate, Gradient, GradientsBuilder, IndexedSlices};
 pub use graph::Graph;
 pub use initializers::{Distribution, Fan, Initializer};
 pub use input::{Batch, InputProducer};
+pub use layers::{
+    BatchNorm, Conv2d, DataFormat, Dense, Dropout, Extent, Padding, Pool2d, Training, UPDATE_OPS,
+};
 pub use literal::{Adapts, IntoTensor, Literal, ShapeLike};
 pub use losses::{Loss, Reduction};
 pub use math::Axes;
 pub use meta_graph::{MetaGraph, import_meta_graph};
-pub use nn::Dense;
 pub use op_builder::OpBuilder;
 pub use operand::{Arg, Operand, OperandList};
 pub use operation::Operation;
