@@ -4,7 +4,10 @@
 // A helper that fails is a failed test.
 #![allow(clippy::unwrap_used)]
 
-use tensorfleet::{DType, DataFormat, Graph, Output, Padding, Result, Reuse, Session, Tensor, Variable};
+use tensorfleet::{
+    Combiner, Curve, DType, DataFormat, Gradient, Graph, Metric, Output, Padding, PartitionStrategy,
+    PartitionedVariable, Partitioner, Result, Reuse, Session, SparseTensor, Tensor, Variable,
+};
 
 /// What TensorFlow lists under this title.
 fn listed(title: &str) -> &'static str {
@@ -17,8 +20,9 @@ fn listed(title: &str) -> &'static str {
 #[track_caller]
 fn check(title: &str, found: &[f32]) {
     let expected: Vec<f32> = listed(title).split_whitespace().map(|number| number.parse().unwrap()).collect();
-    let is_near =
-        |(found, expected): (&f32, &f32)| (found - expected).abs() <= 3e-6 * expected.abs().max(1.0);
+    let is_near = |(found, expected): (&f32, &f32)| {
+        (found.is_nan() && expected.is_nan()) || (found - expected).abs() <= 3e-6 * expected.abs().max(1.0)
+    };
     let fits = found.len() == expected.len() && found.iter().zip(&expected).all(is_near);
     assert!(fits, "{title}:\n   found {found:?}\nexpected {expected:?}");
 }
@@ -165,4 +169,151 @@ fn images_of_unknown_channels_are_refused_with_the_shape() {
     assert!(error.message().contains("[?,8,8,?]"), "{error}");
     let error = g.conv2d(4, 3).strides(2).dilation(2).build(&x).unwrap_err();
     assert!(error.message().contains("cannot both differ from 1"), "{error}");
+}
+
+/// Gradients of the parts, one after the other.
+fn part_gradients(g: &Graph, loss: &Output, parts: &[Variable]) -> Result<Output> {
+    let mut dense = Vec::new();
+    for gradient in g.gradients([loss], parts.to_vec())? {
+        let gradient = gradient.unwrap();
+        assert!(matches!(gradient, Gradient::Slices(_)), "rows stay rows");
+        dense.push(gradient.dense()?);
+    }
+    g.concat(dense, 0)
+}
+
+fn table(g: &Graph, scope: &str) -> Result<PartitionedVariable> {
+    let table = || g.get_variable("table").shape([7, 2]).partitioner(Partitioner::fixed_size(3)).build();
+    g.variable_scope(scope, table)
+}
+
+#[test]
+fn embeddings_of_divided_tables() -> Result<()> {
+    let g = Graph::new();
+    let ids = [[3i64, 0, 6], [5, 6, 1]];
+    let mut built = Vec::new();
+    for (name, strategy) in [("mod", PartitionStrategy::Mod), ("div", PartitionStrategy::Div)] {
+        let table = table(&g, name)?;
+        let rows = g.embedding_lookup(&table, g.constant(ids), strategy)?;
+        assert_eq!(rows.shape()?.to_string(), "[2,3,2]");
+        // Ids of which nothing is known in advance are looked up all the same.
+        let fed = g.placeholder(DType::Int64, [-1, 3]);
+        let fed_rows = g.embedding_lookup(&table, &fed, strategy)?;
+        assert_eq!(fed_rows.shape()?.to_string(), "[?,3,2]");
+        let loss = rows.mul(pattern(&[2, 3, 2], 7))?.reduce_sum(..)?;
+        let gradients = part_gradients(&g, &loss, table.parts())?;
+        built.push((name, rows, fed, fed_rows, gradients));
+    }
+    check_variables("embedding", &g);
+    let session = filled(&g)?;
+    for (name, rows, fed, fed_rows, gradients) in built {
+        check_run(&format!("embedding {name}"), &session, &rows);
+        check(&format!("embedding {name}"), session.feed(&fed, ids).run(&fed_rows)?.as_slice::<f32>()?);
+        check_run(&format!("embedding {name} gradients"), &session, &gradients);
+    }
+    Ok(())
+}
+
+#[test]
+fn sparse_embeddings() -> Result<()> {
+    let g = Graph::new();
+    let table = table(&g, "div")?;
+    let indices = [[0i64, 0], [0, 1], [2, 0], [2, 1], [2, 3]];
+    let ids = SparseTensor::new(&g, indices, [3i64, 0, 6, 3, 5], [3i64, 4])?;
+    let weights = SparseTensor::new(&g, indices, [1.0f32, 2.0, 0.5, 3.0, 0.0], [3i64, 4])?;
+    let mut built = Vec::new();
+    for (name, combiner) in [("sum", Combiner::Sum), ("mean", Combiner::Mean), ("sqrtn", Combiner::SqrtN)] {
+        for (suffix, weights) in [("", None), (" weighted", Some(&weights))] {
+            let rows = g.embedding_lookup_sparse(&table, &ids, weights, combiner, PartitionStrategy::Div)?;
+            let loss = rows.mul(pattern(&[3, 2], 7))?.reduce_sum(..)?;
+            let gradients = part_gradients(&g, &loss, table.parts())?;
+            built.push((format!("embedding_sparse {name}{suffix}"), rows, gradients));
+        }
+    }
+    let ids = SparseTensor::new(&g, [[0i64, 0], [0, 1], [3, 0], [3, 1]], [3i64, -1, 6, 2], [4i64, 2])?;
+    let safe = g.safe_embedding_lookup_sparse(&table, &ids, None, Combiner::Mean, PartitionStrategy::Div)?;
+    let session = filled(&g)?;
+    for (title, rows, gradients) in built {
+        check_run(&title, &session, &rows);
+        check_run(&format!("{title} gradients"), &session, &gradients);
+    }
+    check_run("embedding_safe", &session, &safe);
+    Ok(())
+}
+
+#[test]
+fn partitioners_divide_as_tensorflow_does() -> Result<()> {
+    let cases: [(&str, Partitioner, &[[usize; 2]]); 4] = [
+        ("fixed", Partitioner::fixed_size(3), &[[7, 2], [2, 5]]),
+        ("fixed axis 1", Partitioner::fixed_size(2).axis(1), &[[7, 5]]),
+        ("variable_axis_size", Partitioner::variable_axis_size(64).max_parts(5), &[[7, 4], [100, 4], [2, 1]]),
+        ("min_max", Partitioner::min_max(4).min_part_bytes(64), &[[7, 4], [100, 4], [5, 5]]),
+    ];
+    for (name, partitioner, shapes) in cases {
+        for shape in shapes {
+            let g = Graph::new();
+            let whole = g.get_variable("v").shape(*shape).partitioner(partitioner.clone()).build()?;
+            let mut offset = [0; 2];
+            let mut found = Vec::new();
+            for part in whole.parts() {
+                let size = dims(part);
+                let [a, b] = [0, 1].map(|axis| format!("{},{}", offset[axis], size[axis]));
+                found.push(format!("{}:{}_{}_{a}:{b}", part.name(), shape[0], shape[1]));
+                offset[whole.axis()] += size[whole.axis()];
+            }
+            assert_eq!(found.join(" "), listed(&format!("partition {name} [{},{}]", shape[0], shape[1])));
+        }
+    }
+    let g = Graph::new();
+    let none = g.get_variable("v").shape([3]).partitioner(Partitioner::fixed_size(0)).build();
+    assert!(none.unwrap_err().message().contains("no parts"));
+    let error = g.get_variable("v").shape([3]).partitioner(Partitioner::fixed_size(2).axis(1)).build();
+    assert!(error.unwrap_err().message().contains("axis 1"));
+    Ok(())
+}
+
+#[test]
+fn metrics_add_up() -> Result<()> {
+    let g = Graph::new();
+    let [labels, predictions, weights] = [(); 3].map(|()| g.placeholder(DType::Float, [-1]));
+    let decided = predictions.greater(0.5)?.cast(DType::Float)?;
+    let plain = Metric::new;
+    let weighted = || Metric::new().weights(&weights);
+    let metrics = [
+        ("mean", plain().mean(&predictions)?),
+        ("weighted mean", weighted().mean(&predictions)?),
+        ("accuracy", plain().accuracy(&labels, &decided)?),
+        ("weighted accuracy", weighted().accuracy(&labels, &decided)?),
+        ("precision", plain().precision(&labels, &decided)?),
+        ("recall", weighted().recall(&labels, &decided)?),
+        ("auc", plain().auc(&labels, &predictions)?),
+        ("weighted auc", weighted().auc(&labels, &predictions)?),
+        ("auc pr", plain().auc_of(&labels, &predictions, Curve::PrecisionRecall, 20)?),
+        ("mean_squared_error", plain().mean_squared_error(&labels, &predictions)?),
+        ("root_mean_squared_error", plain().root_mean_squared_error(&labels, &predictions)?),
+    ];
+    let describe = |variable: &Variable| format!("{}{:?}", variable.name(), dims(variable));
+    let found: Vec<String> = g.local_variables().iter().map(describe).collect();
+    assert_eq!(found.join(" "), listed("metrics variables"));
+    assert!(g.global_variables().is_empty());
+
+    let session = Session::new(&g);
+    session.run(g.local_variables_initializer()?)?;
+    for (batch, count) in [(0, 8), (1, 5)] {
+        let column =
+            |number: &dyn Fn(usize) -> f64| -> Vec<f32> { (0..count).map(|i| number(i) as f32).collect() };
+        let p = column(&|i| (i * 7 % 11) as f64 / 11.0 + 0.01 * f64::from(batch));
+        let l = column(&|i| (i * 3 % 5 % 2) as f64);
+        let w = column(&|i| (i % 3) as f64 / 2.0);
+        for (name, metric) in &metrics {
+            let feed = session.feed(&labels, &l[..]).feed(&predictions, &p[..]).feed(&weights, &w[..]);
+            let update = feed.run(&metric.update)?.to_scalar::<f32>()?;
+            let value = session.run(&metric.value)?.to_scalar::<f32>()?;
+            check(&format!("metric {name} {batch}"), &[update, value]);
+        }
+    }
+    let other = g.placeholder(DType::Float, [3]);
+    let error = plain().auc(&g.placeholder(DType::Float, [2]), &other).unwrap_err();
+    assert!(error.message().contains("[2]") && error.message().contains("[3]"), "{error}");
+    Ok(())
 }

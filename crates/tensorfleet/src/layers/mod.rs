@@ -237,7 +237,8 @@ impl Graph {
     pub fn flatten(&self, x: &Output) -> Result<Output> {
         let shape = x.shape()?;
         self.name_scope("flatten", || {
-            let rest = shape.dims().and_then(|dims| dims.get(1..)?.iter().copied().collect::<Option<Vec<_>>>());
+            let rest =
+                shape.dims().and_then(|dims| dims.get(1..)?.iter().copied().collect::<Option<Vec<_>>>());
             let length = rest.and_then(|rest| rest.iter().try_fold(1usize, |all, &dim| all.checked_mul(dim)));
             match length.and_then(|length| i32::try_from(length).ok()) {
                 // With a known length an empty batch has a shape as well.
