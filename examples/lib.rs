@@ -13,11 +13,14 @@
 //! | `towers` | in-graph replication: one client, a copy of the model per worker, averaged gradients |
 //! | `lenet` | a convolutional network, in-graph replication over the workers of a cluster |
 //! | `wide_and_deep` | clicks: tables divided over parameter servers, sparse gradients, a streaming AUC |
+//! | `word2vec` | words that are alike: noise-contrastive estimation over divided tables |
+//! | `char_lstm` | a recurrent network that learns to write: a loop in the graph, trained |
 //!
 //! How to start them, and what they print, is in `README.md` beside this file.
 
 #[cfg(doctest)]
 mod guides;
+pub mod text;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;

@@ -21,7 +21,7 @@ use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say};
 /// Categories of an example, such as a site or a kind of device.
 const FIELDS: usize = 8;
 /// Values of each category. Small ones come often, as words and customers do.
-const VALUES: usize = 5000;
+const VALUES: usize = 1000;
 /// Numbers of an example, such as an age.
 const NUMBERS: usize = 4;
 /// Length of the vectors that the hidden model gives to each value of a category.
@@ -160,9 +160,9 @@ fn build(flags: &Flags, g: &Graph, place: &Place) -> Result<Model> {
     let (wide, deep): (Vec<_>, Vec<_>) =
         g.trainable_variables().into_iter().partition(|variable| variable.name().starts_with("wide/"));
     let counting = MinimizeOptions { var_list: Some(deep), ..MinimizeOptions::counting(&global_step) };
-    let deep_op = Adagrad::new(0.05).minimize_with(&loss, &counting)?;
+    let deep_op = Adagrad::new(0.1).minimize_with(&loss, &counting)?;
     let wide_only = MinimizeOptions { var_list: Some(wide), ..MinimizeOptions::default() };
-    let wide_op = Ftrl::new(0.05).minimize_with(&loss, &wide_only)?;
+    let wide_op = Ftrl::new(0.3).minimize_with(&loss, &wide_only)?;
     let train_op = g.group([&deep_op, &wide_op])?;
     Ok(Model { ids, numbers, labels, hidden_probability, logits, loss, train_op })
 }

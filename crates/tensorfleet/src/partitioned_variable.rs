@@ -38,8 +38,10 @@ enum Rule {
     FixedSize { parts: usize },
     AxisSize { max_part_bytes: u64, max_parts: Option<usize> },
     MinMax { max_parts: usize, min_part_bytes: u64 },
-    By(Arc<dyn Fn(&Shape, DType) -> usize + Send + Sync>),
+    By(Arc<PartsOf>),
 }
+
+type PartsOf = dyn Fn(&Shape, DType) -> usize + Send + Sync;
 
 impl Partitioner {
     /// So many parts.

@@ -5,8 +5,9 @@
 #![allow(clippy::unwrap_used)]
 
 use tensorfleet::{
-    Combiner, Curve, DType, DataFormat, Gradient, Graph, Metric, Output, Padding, PartitionStrategy,
-    PartitionedVariable, Partitioner, Result, Reuse, Session, SparseTensor, Tensor, Variable,
+    BasicRnnCell, Candidates, Combiner, Curve, DType, DataFormat, Gradient, Graph, GruCell, Loss, LstmCell,
+    Metric, MultiRnnCell, Output, Padding, PartitionStrategy, PartitionedVariable, Partitioner, Result,
+    Reuse, RnnCell, SampledLoss, Session, SparseTensor, Tensor, Variable,
 };
 
 /// What TensorFlow lists under this title.
@@ -315,5 +316,112 @@ fn metrics_add_up() -> Result<()> {
     let other = g.placeholder(DType::Float, [3]);
     let error = plain().auc(&g.placeholder(DType::Float, [2]), &other).unwrap_err();
     assert!(error.message().contains("[2]") && error.message().contains("[3]"), "{error}");
+    Ok(())
+}
+
+/// Applies a cell with a loop and, where no sequence ends early, step by step, and compares both with TensorFlow.
+fn recurrent(title: &str, cell: &dyn RnnCell) -> Result<()> {
+    for lengths in [None, Some([4, 2, 0])] {
+        let g = Graph::new();
+        let x = g.constant(pattern(&[3, 4, 2], 11));
+        let rnn = g.dynamic_rnn(cell);
+        let rnn = match lengths {
+            Some(lengths) => rnn.sequence_length(lengths),
+            None => rnn,
+        };
+        let (outputs, state) = rnn.build(&x)?;
+        let ragged = if lengths.is_some() { " ragged" } else { "" };
+        check_variables(title, &g);
+        check_recurrent(&format!("{title}{ragged}"), &g, &x, &outputs, &state)?;
+    }
+    let g = Graph::new();
+    let x = g.constant(pattern(&[3, 4, 2], 11));
+    let steps = x.transpose([1, 0, 2])?.unstack()?;
+    let (outputs, state) = g.static_rnn(cell, &steps, None)?;
+    let outputs = g.stack(&outputs)?.transpose([1, 0, 2])?;
+    check_variables(title, &g);
+    check_recurrent(title, &g, &x, &outputs, &state)
+}
+
+fn check_recurrent(title: &str, g: &Graph, x: &Output, outputs: &Output, state: &[Output]) -> Result<()> {
+    let shape = outputs.shape()?.to_shape().unwrap();
+    let loss = outputs.mul(pattern(&shape, 7))?.reduce_sum(..)?;
+    let mut of = vec![x.clone()];
+    of.extend(g.trainable_variables().iter().map(Variable::value));
+    let mut gradients = Vec::new();
+    for gradient in g.gradients([&loss], of)? {
+        gradients.push(gradient.unwrap().dense()?.reshape([-1])?);
+    }
+    let flat: Vec<Output> = state.iter().map(|part| part.reshape([-1])).collect::<Result<_>>()?;
+    let (gradients, state) = (g.concat(gradients, 0)?, g.concat(flat, 0)?);
+    let session = filled(g)?;
+    check_run(&format!("{title} outputs"), &session, outputs);
+    check_run(&format!("{title} state"), &session, &state);
+    check_run(&format!("{title} gradients"), &session, &gradients);
+    Ok(())
+}
+
+#[test]
+fn recurrent_cells() -> Result<()> {
+    recurrent("lstm", &LstmCell::basic(3))?;
+    recurrent("lstm_cell", &LstmCell::new(3))?;
+    recurrent("gru", &GruCell::new(3))?;
+    recurrent("rnn", &BasicRnnCell::new(3))?;
+    recurrent("stack", &MultiRnnCell::new(vec![Box::new(LstmCell::basic(3)), Box::new(GruCell::new(2))]))
+}
+
+#[test]
+fn losses_of_drawn_classes() -> Result<()> {
+    let g = Graph::new();
+    let weights = g.get_variable("weights").shape([9, 3]).partitioner(Partitioner::fixed_size(2)).build()?;
+    let biases = g.get_variable("biases").shape([9]).build()?;
+    let inputs = g.constant(pattern(&[2, 3], 11));
+    let mut built = Vec::new();
+    for (num_true, labels) in [(1, vec![3i64, 5]), (2, vec![3, 1, 5, 5])] {
+        let labels = g.constant(Tensor::from_slice(&labels, &[2, num_true])?);
+        let expected: Vec<f32> = (0..2 * num_true).map(|i| 0.1 + i as f32 / 10.0).collect();
+        let candidates = Candidates {
+            ids: g.constant([3i64, 0, 7, 1]),
+            true_expected: g.constant(Tensor::from_slice(&expected, &[2, num_true])?),
+            expected: g.constant([0.4f32, 0.9, 0.2, 0.7]),
+        };
+        for (name, is_nce) in [("nce", true), ("sampled_softmax", false)] {
+            for (suffix, removes) in [("with hits", false), ("without hits", true)] {
+                let loss = SampledLoss::new(&weights, &biases, 9)
+                    .num_sampled(4)
+                    .candidates(candidates.clone())
+                    .remove_accidental_hits(removes)
+                    .partition_strategy(PartitionStrategy::Div);
+                let loss = match is_nce {
+                    true => loss.nce(&labels, &inputs)?,
+                    false => loss.softmax(&labels, &inputs)?,
+                };
+                let sum = loss.reduce_sum(..)?;
+                let mut gradients = Vec::new();
+                let mut of = vec![inputs.clone()];
+                of.extend([&biases].into_iter().chain(weights.parts()).map(Variable::value));
+                for gradient in g.gradients([&sum], of)? {
+                    gradients.push(gradient.unwrap().dense()?.reshape([-1])?);
+                }
+                built.push((format!("{name} {num_true} {suffix}"), loss, g.concat(gradients, 0)?));
+            }
+        }
+    }
+    let session = filled(&g)?;
+    for (title, loss, gradients) in built {
+        check_run(&title, &session, &loss);
+        check_run(&format!("{title} gradients"), &session, &gradients);
+    }
+    Ok(())
+}
+
+#[test]
+fn more_losses() -> Result<()> {
+    let g = Graph::new();
+    let (labels, logits) = (g.constant([1.0f32, 0.0, 1.0]), g.constant([0.3f32, -0.7, 2.0]));
+    let session = Session::new(&g);
+    check_run("weighted_cross_entropy", &session, &logits.weighted_cross_entropy(&labels, 3.0)?);
+    let (a, b) = (g.constant(pattern(&[2, 3], 11)), g.constant(pattern(&[2, 3], 7)));
+    check_run("cosine_distance", &session, &Loss::new().cosine_distance(&a, &b, 1)?);
     Ok(())
 }

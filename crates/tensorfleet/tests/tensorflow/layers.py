@@ -66,7 +66,6 @@ def conv(session):
 def batch_norm(title, shape):
     def work(session):
         x = tf.constant(pattern(shape))
-        training = tf.placeholder(tf.bool, [])
         y = tf.layers.batch_normalization(x, training=True, momentum=0.9, name="bn")
         inferred = tf.layers.batch_normalization(x, training=False, momentum=0.9, name="bn", reuse=True)
         updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
@@ -216,8 +215,6 @@ def losses(session):
     a = tf.constant(pattern([2, 3]))
     b = tf.constant(pattern([2, 3], 7))
     show("cosine_distance", session.run(tf.losses.cosine_distance(a, b, axis=1)))
-    show("mean_pairwise_squared_error", session.run(tf.losses.mean_pairwise_squared_error(a, b)))
-    show("log_poisson_loss", session.run(tf.nn.log_poisson_loss(labels, logits)))
 
 
 fresh(conv)
