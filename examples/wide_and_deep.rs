@@ -1,5 +1,5 @@
-//! Predicts clicks: a wide part (a weight for each value of each category and each pair that is known to matter) and a deep part
-//! (embeddings and two hidden layers), in the manner of programs for the Criteo data. The tables are divided over the parameter
+//! Predicts clicks: a wide part (a weight for each value of each category) and a deep part (embeddings, with the products of all
+//! pairs as in a factorisation machine and two hidden layers), in the manner of programs for the Criteo data. The tables are divided over the parameter
 //! servers; a worker asks for the rows of its batch and sends back the gradients of these rows.
 //!
 //! The data is made up, by a hidden model of a known form, so what is possible is known: at the end the AUC (area under the ROC
@@ -21,7 +21,7 @@ use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say};
 /// Categories of an example, such as a site or a kind of device.
 const FIELDS: usize = 8;
 /// Values of each category. Small ones come often, as words and customers do.
-const VALUES: usize = 1000;
+const VALUES: usize = 300;
 /// Numbers of an example, such as an age.
 const NUMBERS: usize = 4;
 /// Length of the vectors that the hidden model gives to each value of a category.
@@ -38,7 +38,7 @@ struct Flags {
     cluster: ClusterFlags,
 
     /// Total number of (global) training steps of all workers.
-    #[arg(long, default_value_t = 4000)]
+    #[arg(long, default_value_t = 6000)]
     train_steps: i64,
 
     /// Examples per step.
@@ -137,7 +137,7 @@ fn build(flags: &Flags, g: &Graph, place: &Place) -> Result<Model> {
     // All categories share a table; each has rows of its own in it.
     let size = flags.embedding_size as usize;
     let parts = place.cluster.num_tasks("ps")?;
-    let embeddings = divided(g, "deep/embeddings", size, parts, Initializer::truncated_normal(0.0, 0.05))?;
+    let embeddings = divided(g, "deep/embeddings", size, parts, Initializer::truncated_normal(0.0, 0.1))?;
     let wide_weights = divided(g, "wide/weights", 1, parts, Initializer::zeros())?;
 
     let looked_up = g.embedding_lookup(&embeddings, &ids, PartitionStrategy::Div)?;
@@ -179,7 +179,7 @@ fn divided(
     table.partitioner(Partitioner::fixed_size(parts)).build()
 }
 
-/// How clicks come about: each value of each category has a weight and a vector, neighbouring categories act on each other by the
+/// How clicks come about: each value of each category has a weight and a vector, any two categories act on each other by the
 /// product of their vectors, and numbers have weights; the sum is the logit of the probability.
 struct HiddenModel {
     weights: Vec<f32>,
@@ -198,7 +198,7 @@ impl HiddenModel {
     fn new() -> HiddenModel {
         let mut random = Random::new(1);
         let weights = (0..FIELDS * VALUES).map(|_| 0.5 * random.normal()).collect();
-        let vectors = (0..FIELDS * VALUES).map(|_| [(); HIDDEN].map(|()| 0.5 * random.normal())).collect();
+        let vectors = (0..FIELDS * VALUES).map(|_| [(); HIDDEN].map(|()| 0.25 * random.normal())).collect();
         HiddenModel { weights, vectors, number_weights: [(); NUMBERS].map(|()| 0.4 * random.normal()) }
     }
 
@@ -229,10 +229,12 @@ impl HiddenModel {
 
     fn probability(&self, ids: &[usize; FIELDS], numbers: &[f32; NUMBERS]) -> f32 {
         let weights: f32 = ids.iter().map(|&id| self.weights[id]).sum();
-        let product = |pair: &[usize]| -> f32 {
-            self.vectors[pair[0]].iter().zip(&self.vectors[pair[1]]).map(|(a, b)| a * b).sum()
+        let product = |a: usize, b: usize| -> f32 {
+            self.vectors[a].iter().zip(&self.vectors[b]).map(|(a, b)| a * b).sum()
         };
-        let pairs: f32 = ids.windows(2).map(product).sum();
+        let of_first =
+            |first: usize| -> f32 { ids[first + 1..].iter().map(|&b| product(ids[first], b)).sum() };
+        let pairs: f32 = (0..FIELDS).map(of_first).sum();
         let own: f32 = numbers.iter().zip(&self.number_weights).map(|(number, weight)| number * weight).sum();
         1.0 / (1.0 + (-(weights + pairs + own)).exp())
     }

@@ -30,7 +30,10 @@
 //!   [`Graph::device`] and [`replica_device_setter`] say where nodes go. With the feature `flags`, the module `flags` has the
 //!   command-line flags of a task (`--ps_hosts`, `--job_name`, …) and `TF_CONFIG`.
 //! - **Training**: [`train`] has the optimizers, synchronous and in-graph replication, checkpoints, supervision and hooks.
-//! - **Input**: [`Graph::input_producer`] and [`Graph::batch`], [`Queue`].
+//! - **Models**: [`Graph::dense`], [`Graph::conv2d`] and other layers; [`LstmCell`] and [`Graph::dynamic_rnn`];
+//!   [`Graph::embedding_lookup`] over a [`PartitionedVariable`]; [`Loss`], [`SampledLoss`], [`Metric`].
+//! - **Input**: [`data`] for batches made ahead of time by this process; [`Graph::input_producer`] and [`Graph::batch`],
+//!   [`Queue`] for those that the graph makes.
 //! - **Looking inside**: [`summary`] for TensorBoard, [`checkpoint`] for what a checkpoint holds, [`import_meta_graph`] for
 //!   graphs that were saved with one.
 //!
@@ -43,6 +46,7 @@ mod backend;
 pub mod checkpoint;
 mod collections;
 mod control_flow;
+pub mod data;
 mod embedding;
 mod fetch;
 #[cfg(feature = "flags")]

@@ -1,6 +1,6 @@
 //! Losses over very many classes, of which each step looks at the true ones and at a few that are drawn.
 
-use tensorfleet_core::{DType, Result, Status};
+use tensorfleet_core::{DType, PartialShape, Result, Status};
 
 use crate::embedding::{EmbeddingParams, PartitionStrategy};
 use crate::graph::Graph;
@@ -219,7 +219,14 @@ impl SampledLoss {
             let start = graph.concat([count.clone(), graph.constant(none).check()?], 0)?;
             let size = graph.concat([count.clone(), graph.constant(whole).check()?], 0)?;
             let rest = graph.constant(vec![-1i32; rank]);
-            Ok([rows.slice(start.zeros_like()?, size)?, rows.slice(start, rest)?])
+            let parts = [rows.slice(start.zeros_like()?, size)?, rows.slice(start, rest)?];
+            // How many rows each has is computed; how large a row is, is known.
+            let row =
+                rows.shape()?.dims().and_then(|dims| dims.get(1..).map(<[_]>::to_vec)).unwrap_or_default();
+            for part in &parts {
+                part.set_shape(PartialShape::new(std::iter::once(None).chain(row.iter().copied())))?;
+            }
+            Ok(parts)
         };
         let [true_weights, drawn_weights] = of_all(self.weights)?;
         let [true_biases, drawn_biases] = of_all(self.biases)?;
