@@ -11,15 +11,20 @@
 //! | `trainer` | the skeleton of a trainer: `MonitoredTrainingSession`, `StopAtStepHook`, a lost parameter server |
 //! | `mnist_replica` | digits, asynchronously or synchronously, with all the flags of the well-known program |
 //! | `towers` | in-graph replication: one client, a copy of the model per worker, averaged gradients |
+//! | `lenet` | a convolutional network, in-graph replication over the workers of a cluster |
+//! | `wide_and_deep` | clicks: tables divided over parameter servers, sparse gradients, a streaming AUC |
+//! | `word2vec` | words that are alike: noise-contrastive estimation over divided tables |
+//! | `char_lstm` | a recurrent network that learns to write: a loop in the graph, trained |
 //!
 //! How to start them, and what they print, is in `README.md` beside this file.
 
 #[cfg(doctest)]
 mod guides;
+pub mod text;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use tempfile::TempDir;
@@ -79,6 +84,30 @@ impl ClusterFlags {
         Server::start(ServerOptions { until_done, ..self.server_options(cluster, task) })
     }
 
+    /// This process's place in the cluster that the flags or `TF_CONFIG` describe; if they describe none, a cluster of so many
+    /// tasks in this process, whose first worker it is.
+    pub fn place(&self, local_ps: usize, local_workers: usize) -> Result<Place> {
+        if !self.is_given() {
+            let servers = start_local_cluster(local_ps, local_workers)?;
+            let worker =
+                servers.get(local_ps).ok_or_else(|| Status::invalid_argument("there is no worker"))?;
+            let (cluster, target) = (worker.cluster().clone(), worker.target());
+            return Ok(Place { cluster, task: TaskId::new("worker", 0), target, servers });
+        }
+        let (cluster, task) = self.resolve()?;
+        let options = self.server_options(&cluster, &task);
+        let server = Server::start(ServerOptions { until_done: Some(LINGER), ..options })?;
+        Ok(Place { cluster, target: server.target(), task, servers: vec![server] })
+    }
+
+    /// Whether a cluster is described.
+    fn is_given(&self) -> bool {
+        let TaskFlags { ps_hosts, worker_hosts, cluster, job_name, task_index } = &self.task;
+        let by_flags = [ps_hosts, worker_hosts, cluster, job_name].iter().any(|flag| flag.is_some());
+        let by_environment = std::env::var("TF_CONFIG").is_ok_and(|config| !config.trim().is_empty());
+        by_flags || task_index.is_some() || by_environment
+    }
+
     fn server_options(&self, cluster: &ClusterSpec, task: &TaskId) -> ServerOptions {
         let options = ServerOptions::new(cluster.clone(), &task.job, task.index);
         ServerOptions { session_timeout: Duration::from_secs(self.wait_secs), ..options }
@@ -91,6 +120,49 @@ impl ClusterFlags {
             connect_timeout: Duration::from_secs(self.wait_secs),
             ..SessionOptions::default()
         }
+    }
+}
+
+/// A process's place in a cluster, with its server or, in a cluster inside this process, all servers.
+pub struct Place {
+    /// The cluster.
+    pub cluster: ClusterSpec,
+    /// The task of this process.
+    pub task: TaskId,
+    /// What its session connects to.
+    pub target: String,
+    servers: Vec<Server>,
+}
+
+impl Place {
+    /// Whether this is the worker that initialises the model.
+    pub fn is_chief(&self) -> bool {
+        self.task.job == "worker" && self.task.index == 0
+    }
+
+    /// Serves until the program's work is done.
+    pub fn serve(self) -> Result<()> {
+        self.servers.first().map_or(Ok(()), Server::join)
+    }
+}
+
+/// How fast a training goes.
+pub struct Pace {
+    begin: Instant,
+}
+
+impl Pace {
+    /// Begins to measure.
+    pub fn begin() -> Pace {
+        Pace { begin: Instant::now() }
+    }
+
+    /// Prints how long so many steps of this process took, `examples` in each of them.
+    pub fn report(&self, steps: u64, examples: usize) {
+        let seconds = self.begin.elapsed().as_secs_f64().max(f64::EPSILON);
+        let rate = steps as f64 / seconds;
+        let examples = rate * examples as f64;
+        say!("Trained {steps} step(s) in {seconds:.2} s: {rate:.1} steps/s, {examples:.0} examples/s");
     }
 }
 
@@ -195,6 +267,43 @@ pub fn noisy_line(
         (x, slope * x + intercept + noise)
     };
     Ok(noise.as_slice::<f32>()?.iter().enumerate().map(point).collect())
+}
+
+/// Random numbers that are the same for the same seed, on every machine.
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// The numbers that belong to a seed.
+    pub fn new(seed: u64) -> Random {
+        Random { state: seed }
+    }
+
+    /// 64 random bits; SplitMix64 (Steele, Lea and Flood, 2014).
+    pub fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A whole number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.bits() % limit.max(1) as u64) as usize
+    }
+
+    /// A number from 0 up to but without 1.
+    pub fn uniform(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u64 << 24) as f32
+    }
+
+    /// A normally distributed number; the method of Box and Muller.
+    pub fn normal(&mut self) -> f32 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f32::consts::TAU * self.uniform()).cos()
+    }
 }
 
 /// Puts items into another order, which depends on nothing but their number.

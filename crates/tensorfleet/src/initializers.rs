@@ -156,6 +156,17 @@ impl Initializer {
 
     /// Builds the nodes of a first value.
     pub fn build(&self, graph: &Graph, shape: &Shape, dtype: DType) -> Result<Output> {
+        self.build_part(graph, shape, shape, dtype)
+    }
+
+    /// Builds the nodes of a first value of a part of a variable, whose whole shape decides how far numbers spread.
+    pub(crate) fn build_part(
+        &self,
+        graph: &Graph,
+        shape: &Shape,
+        whole: &Shape,
+        dtype: DType,
+    ) -> Result<Output> {
         let draw = |random: Random| random.build(graph, shape, dtype);
         match &self.0 {
             Rule::Zeros => graph.zeros(dtype, shape.clone()),
@@ -165,7 +176,7 @@ impl Initializer {
             Rule::TruncatedNormal { mean, stddev, seed } => draw(Random::truncated(*mean, *stddev, *seed)),
             Rule::Uniform { low, high, seed } => draw(Random::uniform(*low, *high, *seed)),
             Rule::Scaled { scale, fan, distribution, seed } => {
-                let variance = scale / connections(shape, *fan);
+                let variance = scale / connections(whole, *fan);
                 draw(match distribution {
                     Distribution::TruncatedNormal => {
                         Random::truncated(0.0, variance.sqrt() / TRUNCATED_STDDEV, *seed)

@@ -158,6 +158,13 @@ impl Loss {
         })
     }
 
+    /// One minus the cosine of the angle between vectors of length 1 along `axis`, which stays as a dimension of size 1.
+    pub fn cosine_distance(self, labels: &Output, predictions: &Output, axis: i32) -> Result<Output> {
+        self.of("cosine_distance_loss", labels, predictions, || {
+            (1.0 - predictions.mul(labels)?.reduce_sum_keep_dims([axis])?).check()
+        })
+    }
+
     /// Weights, reduces and collects losses that were computed otherwise.
     pub fn of_losses(self, losses: &Output) -> Result<Output> {
         let graph = losses.graph();
@@ -239,6 +246,27 @@ fn check_broadcastable(weights: &PartialShape, losses: &PartialShape) -> Result<
 }
 
 impl Output {
+    /// [`Output::sigmoid_cross_entropy`] in which positive labels count `positive_weight` times:
+    /// `(1 - z) · x + (1 + (w - 1) · z) · (ln(1 + exp(-|x|)) + max(-x, 0))`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let loss = g.constant([0.0f32, 0.0]).weighted_cross_entropy(&g.constant([1.0f32, 0.0]), 3.0)?;
+    /// let loss = Session::new(&g).run(&loss)?;
+    /// let ln_2 = std::f32::consts::LN_2;
+    /// assert!((loss.as_slice::<f32>()?[0] - 3.0 * ln_2).abs() < 1e-6);
+    /// assert!((loss.as_slice::<f32>()?[1] - ln_2).abs() < 1e-6);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn weighted_cross_entropy(&self, labels: &Output, positive_weight: f64) -> Result<Output> {
+        self.graph().name_scope("logistic_loss", || {
+            let weights = (1.0 + (positive_weight - 1.0) * labels).check()?;
+            let softplus = self.abs()?.neg()?.exp()?.log1p()?.add(self.neg()?.relu()?)?;
+            (1.0 - labels).check()?.mul(self)?.add(weights.mul(softplus)?)
+        })
+    }
+
     /// The cross entropy of independent probabilities in `labels` and these logits, for each element, in the form that
     /// does not overflow: `max(x, 0) - x · z + ln(1 + exp(-|x|))`.
     pub fn sigmoid_cross_entropy(&self, labels: impl Operand) -> Result<Output> {

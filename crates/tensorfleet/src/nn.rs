@@ -1,13 +1,10 @@
-//! Layers and what they are made of.
+//! What layers are made of.
 
-use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_core::{Result, ensure};
 
-use crate::graph::Graph;
-use crate::initializers::Initializer;
 use crate::math::Axes;
 use crate::operand::Operand;
 use crate::output::Output;
-use crate::regularizers::Regularizer;
 use crate::uninitialized::static_shape;
 
 impl Output {
@@ -97,128 +94,5 @@ impl Output {
             let dropped: Vec<i64> = axes.iter().map(|&axis| axis.into()).collect();
             Ok((mean.squeeze(&dropped)?, variance.squeeze(&dropped)?))
         })
-    }
-}
-
-/// A fully connected layer about to be built; see [`Graph::dense`].
-#[must_use = "nothing is added to the graph before `build`"]
-pub struct Dense {
-    graph: Graph,
-    units: usize,
-    name: Option<String>,
-    use_bias: bool,
-    activation: Option<Activation>,
-    kernel_initializer: Option<Initializer>,
-    bias_initializer: Initializer,
-    kernel_regularizer: Option<Regularizer>,
-}
-
-type Activation = Box<dyn FnOnce(&Output) -> Result<Output>>;
-
-impl Graph {
-    /// A fully connected layer of `units` outputs: variables `NAME/kernel` and `NAME/bias`, where the name is `dense`,
-    /// `dense_1`, … if none is given.
-    ///
-    /// ```
-    /// # use tensorfleet::{DType, Graph, Output};
-    /// let g = Graph::new();
-    /// let x = g.placeholder(DType::Float, [-1, 3]);
-    /// let hidden = g.dense(5).activation(Output::relu).build(&x)?;
-    /// let y = g.dense(1).name("out").build(&hidden)?;
-    /// let names: Vec<String> = g.trainable_variables().iter().map(|v| v.name()).collect();
-    /// assert_eq!(names, ["dense/kernel", "dense/bias", "out/kernel", "out/bias"]);
-    /// assert_eq!(y.shape()?.to_string(), "[?,1]");
-    /// # Ok::<(), tensorfleet::Status>(())
-    /// ```
-    pub fn dense(&self, units: usize) -> Dense {
-        Dense {
-            graph: self.clone(),
-            units,
-            name: None,
-            use_bias: true,
-            activation: None,
-            kernel_initializer: None,
-            bias_initializer: Initializer::zeros(),
-            kernel_regularizer: None,
-        }
-    }
-}
-
-impl Dense {
-    /// Names the layer.
-    pub fn name(mut self, name: &str) -> Dense {
-        self.name = Some(name.to_string());
-        self
-    }
-
-    /// Whether there are biases; there are if nothing is said.
-    pub fn use_bias(mut self, use_bias: bool) -> Dense {
-        self.use_bias = use_bias;
-        self
-    }
-
-    /// What is applied to the sums, such as [`Output::relu`].
-    pub fn activation(mut self, activation: impl FnOnce(&Output) -> Result<Output> + 'static) -> Dense {
-        self.activation = Some(Box::new(activation));
-        self
-    }
-
-    /// What the weights start with; that of the variable scope if nothing is said.
-    pub fn kernel_initializer(mut self, initializer: Initializer) -> Dense {
-        self.kernel_initializer = Some(initializer);
-        self
-    }
-
-    /// What the biases start with; zeros if nothing is said.
-    pub fn bias_initializer(mut self, initializer: Initializer) -> Dense {
-        self.bias_initializer = initializer;
-        self
-    }
-
-    /// What keeps the weights small.
-    pub fn kernel_regularizer(mut self, regularizer: Regularizer) -> Dense {
-        self.kernel_regularizer = Some(regularizer);
-        self
-    }
-
-    /// Builds the layer on a matrix.
-    pub fn build(self, x: &Output) -> Result<Output> {
-        let graph = self.graph.clone();
-        match self.name.clone() {
-            Some(name) => graph.variable_scope(&name, || self.layer(x)),
-            None => graph.unique_variable_scope("dense", || self.layer(x)),
-        }
-    }
-
-    fn layer(self, x: &Output) -> Result<Output> {
-        let (graph, dtype, shape) = (&self.graph, x.dtype()?, x.shape()?);
-        let inputs = match (shape.rank(), shape.dims().and_then(|dims| dims.last().copied().flatten())) {
-            (Some(2), Some(inputs)) => inputs,
-            _ => {
-                return Err(Status::invalid_argument(format!(
-                    "A dense layer takes a matrix whose last dimension is known, got the shape {shape}"
-                )));
-            }
-        };
-        let mut kernel = graph.get_variable("kernel").shape([inputs, self.units]).dtype(dtype);
-        if let Some(initializer) = self.kernel_initializer {
-            kernel = kernel.initializer(initializer);
-        }
-        if let Some(regularizer) = self.kernel_regularizer {
-            kernel = kernel.regularizer(regularizer);
-        }
-        let kernel = kernel.build()?;
-        let bias = match self.use_bias {
-            true => {
-                let bias = graph.get_variable("bias").shape([self.units]).dtype(dtype);
-                Some(bias.initializer(self.bias_initializer).build()?)
-            }
-            false => None,
-        };
-        let mut y = x.matmul(&kernel)?;
-        if let Some(bias) = bias {
-            y = y.bias_add(&bias)?;
-        }
-        self.activation.map_or(Ok(y.clone()), |activation| activation(&y))
     }
 }

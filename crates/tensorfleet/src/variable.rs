@@ -5,6 +5,7 @@
 //! that checkpoints and programs on other tasks agree: `v`, `v/Assign`, `v/read`, `v/initial_value`.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tensorfleet_core::{DType, Endpoint, NodeId, PartialShape, Result, Status};
 use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, Input, NewNode};
@@ -13,6 +14,7 @@ use crate::graph::Graph;
 use crate::operand::{Arg, Operand};
 use crate::operation::Operation;
 use crate::output::Output;
+use crate::variable_slice::VariableSlice;
 
 /// A variable of a graph. Like an [`Output`] it may carry the error that kept it from being built.
 ///
@@ -42,6 +44,8 @@ pub(crate) struct Parts {
     pub(crate) initial_value: Endpoint,
     pub(crate) initializer: NodeId,
     pub(crate) read: Endpoint,
+    /// Which part of a partitioned variable it is, if it is one.
+    pub(crate) slice: Option<Arc<VariableSlice>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,7 @@ pub struct VariableBuilder {
     dtype: Option<DType>,
     is_trainable: bool,
     is_local: bool,
+    slice: Option<Arc<VariableSlice>>,
 }
 
 /// The first value of a variable, once its nodes are built.
@@ -99,6 +104,7 @@ impl Graph {
             dtype: None,
             is_trainable: true,
             is_local: false,
+            slice: None,
         }
     }
 }
@@ -128,6 +134,12 @@ impl VariableBuilder {
         self
     }
 
+    /// Is a part of a partitioned variable, and saved as such.
+    pub(crate) fn slice(mut self, slice: Option<Arc<VariableSlice>>) -> VariableBuilder {
+        self.slice = slice;
+        self
+    }
+
     /// Builds the variable, which starts with the value of `initial`.
     pub fn init(self, initial: impl Operand) -> Variable {
         self.init_with(Initial::Value(initial.into_arg()))
@@ -148,7 +160,7 @@ impl VariableBuilder {
     }
 
     pub(crate) fn init_with(self, initial: Initial) -> Variable {
-        let parts = self.build(initial);
+        let parts = self.build(initial).map(|parts| Parts { slice: self.slice.clone(), ..parts });
         if let Ok(parts) = &parts {
             self.graph.collect(|collections| {
                 let parts = parts.clone();
@@ -263,7 +275,7 @@ fn reference(builder: &mut GraphBuilder, first: FirstValue) -> Result<Parts> {
     let initializer = builder.add(NewNode::new("Assign").input(handle).input(initial))?;
     let read = NewNode::new("Identity").name("read").input(handle).colocate_with(handle.node);
     let read = builder.emit(read)?;
-    Ok(Parts { kind: Kind::Reference, dtype, handle, initial_value: initial, initializer, read })
+    Ok(Parts { kind: Kind::Reference, dtype, handle, initial_value: initial, initializer, read, slice: None })
 }
 
 fn resource(builder: &mut GraphBuilder, initial: Endpoint) -> Result<Parts> {
@@ -285,7 +297,7 @@ fn resource(builder: &mut GraphBuilder, initial: Endpoint) -> Result<Parts> {
     let initializer = anywhere(builder, |builder| builder.add(assign.device(&device)))?;
     let read = NewNode::new("ReadVariableOp").input(handle).attr("dtype", dtype).device(&device);
     let read = within(builder, "Read", |builder| builder.emit(read))?;
-    Ok(Parts { kind: Kind::Resource, dtype, handle, initial_value: initial, initializer, read })
+    Ok(Parts { kind: Kind::Resource, dtype, handle, initial_value: initial, initializer, read, slice: None })
 }
 
 fn within<R>(
@@ -356,6 +368,11 @@ impl Variable {
     /// The device asked for.
     pub fn device(&self) -> String {
         self.handle().device()
+    }
+
+    /// Which part of a partitioned variable it is, if it is one.
+    pub(crate) fn slice_info(&self) -> Option<Arc<VariableSlice>> {
+        self.parts.as_ref().ok()?.slice.clone()
     }
 
     /// The reference or resource handle, for ops that change the variable.

@@ -1,10 +1,13 @@
 //! Variables as collections of meta graphs describe them: by the names of their nodes.
 
+use std::sync::Arc;
+
 use tensorfleet_core::{Endpoint, Result, Status};
 use tensorfleet_proto::tensorflow::VariableDef;
 
 use crate::graph::Graph;
 use crate::variable::{Kind, Parts, Variable};
+use crate::variable_slice::VariableSlice;
 
 impl Variable {
     /// The names of the variable's nodes. Whether it is trainable is known to the graph, not to the variable.
@@ -16,6 +19,7 @@ impl Variable {
             snapshot_name: snapshot.name(),
             is_resource: self.is_resource(),
             initial_value_name: self.initial_value().name(),
+            save_slice_info_def: self.slice_info().map(|slice| slice.to_def()),
             ..Default::default()
         })
     }
@@ -43,8 +47,10 @@ impl Variable {
             name => graph.output(name)?.endpoint()?,
         };
         let dtype = graph.build(|builder| builder.dtype(read))?;
+        let slice = def.save_slice_info_def.as_ref().map(VariableSlice::from_def).transpose()?.map(Arc::new);
         let kind = if def.is_resource { Kind::Resource } else { Kind::Reference };
-        let parts = Parts { kind, dtype, handle: handle.endpoint()?, initial_value, initializer: node, read };
+        let parts =
+            Parts { kind, dtype, handle: handle.endpoint()?, initial_value, initializer: node, read, slice };
         Ok(Variable::new(graph, Ok(parts)))
     }
 

@@ -5,6 +5,7 @@
 //! again with the same variables.
 
 use std::fmt;
+use std::sync::Arc;
 use std::thread::ThreadId;
 
 use rustc_hash::FxHashMap;
@@ -14,10 +15,11 @@ use crate::graph::Graph;
 use crate::initializers::Initializer;
 use crate::literal::ShapeLike;
 use crate::operand::Operand;
-use crate::operation::Operation;
 use crate::output::Output;
+use crate::partitioned_variable::{GetPartitionedVariable, Partitioner};
 use crate::regularizers::Regularizer;
 use crate::variable::{Initial, Parts, Variable};
+use crate::variable_slice::VariableSlice;
 
 /// Whether variables of a scope are made or found; see [`Graph::get_variable`].
 #[doc(alias = "AUTO_REUSE")]
@@ -215,6 +217,7 @@ impl Graph {
             regularizer: None,
             is_trainable: true,
             is_local: false,
+            slice: None,
         }
     }
 }
@@ -285,6 +288,7 @@ pub struct GetVariable {
     regularizer: Option<Regularizer>,
     is_trainable: bool,
     is_local: bool,
+    slice: Option<Arc<VariableSlice>>,
 }
 
 enum First {
@@ -340,6 +344,47 @@ impl GetVariable {
     pub fn resource(mut self) -> GetVariable {
         self.scope.is_resource = true;
         self
+    }
+
+    /// Divides the variable: what is built is a [`PartitionedVariable`](crate::PartitionedVariable).
+    pub fn partitioner(self, partitioner: Partitioner) -> GetPartitionedVariable {
+        GetPartitionedVariable::new(self, partitioner)
+    }
+
+    /// The name in its scope, the shape if it is given and fully known, and the dtype.
+    pub(crate) fn description(&self) -> Result<(String, Shape, DType)> {
+        let full_name = self.scope.qualified(&self.name);
+        if matches!(self.initial, Some(First::Value(_))) {
+            return Err(Status::invalid_argument(format!(
+                "Variable {full_name}: a partitioned variable starts with what an initializer makes; give a shape and an \
+                 initializer instead of a value"
+            )));
+        }
+        let shape = full_shape(&full_name, self.shape.clone()?)?;
+        Ok((full_name, shape, self.dtype.unwrap_or(DType::Float)))
+    }
+
+    /// The same with another name and shape, as a part of this one.
+    pub(crate) fn part(&self, name: &str, slice: VariableSlice) -> GetVariable {
+        GetVariable {
+            graph: self.graph.clone(),
+            name: format!("{}/{name}", self.name),
+            scope: self.scope.clone(),
+            shape: Ok(Some(slice.shape().into())),
+            dtype: self.dtype,
+            initial: match &self.initial {
+                Some(First::By(initializer)) => Some(First::By(initializer.clone())),
+                _ => None,
+            },
+            regularizer: self.regularizer.clone(),
+            is_trainable: self.is_trainable,
+            is_local: self.is_local,
+            slice: Some(Arc::new(slice)),
+        }
+    }
+
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
     }
 
     /// Makes or finds the variable.
@@ -407,12 +452,15 @@ impl GetVariable {
                 };
                 let initializer = own.map_or_else(|| default_initializer(full_name, dtype), Ok)?;
                 let graph = graph.clone();
-                Initial::By(Box::new(move || initializer.build(&graph, &shape, dtype)))
+                // The spread of random numbers is that of the whole.
+                let whole =
+                    self.slice.as_ref().map_or_else(|| shape.clone(), |slice| slice.full_shape().clone());
+                Initial::By(Box::new(move || initializer.build_part(&graph, &shape, &whole, dtype)))
             }
         };
         // Names of variables follow from variable scopes alone, so the name scopes around are left.
         graph.name_scope("", || {
-            let mut variable = graph.new_variable(full_name);
+            let mut variable = graph.new_variable(full_name).slice(self.slice);
             if let Some(dtype) = self.dtype {
                 variable = variable.dtype(dtype);
             }
@@ -459,20 +507,20 @@ fn regularize(graph: &Graph, variable: &Variable, full_name: &str, regularizer: 
     graph.add_regularization_loss(&loss)
 }
 
-/// Makes a variable that accompanies another one (or an operation's output), as TensorFlow names and places them:
+/// Makes a variable that accompanies another one, as TensorFlow names and places them:
 /// `PRIMARY/NAME` in the current variable scope, with a suffix if there is one already, where `primary` is.
-pub(crate) fn create_slot(
-    primary: &Operation,
-    name: &str,
-    is_resource: bool,
-    initial: Initial,
-) -> Result<Variable> {
+pub(crate) fn create_slot(primary: &Variable, name: &str, initial: Initial) -> Result<Variable> {
     let graph = primary.graph();
+    let slice = primary.slice_info();
     graph.unique_variable_scope(&format!("{}/{name}", primary.name()), || {
         let full_name = graph.current_variable_scope().name;
         graph.colocate_with(primary, || {
             let slot = graph.new_variable(&format!("{full_name}/")).untrainable();
-            let slot = if is_resource { slot.resource() } else { slot };
+            let slot = if primary.is_resource() { slot.resource() } else { slot };
+            // What accompanies a part is a part of what accompanies the whole, and saved as that.
+            let own_name =
+                full_name.rsplit_once(&format!("{}/", primary.name())).map_or(name, |(_, name)| name);
+            let slot = slot.slice(slice.map(|slice| Arc::new(slice.slot(own_name))));
             slot.init_with(initial).check()
         })
     })

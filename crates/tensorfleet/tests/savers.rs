@@ -5,8 +5,11 @@
 use std::path::Path;
 
 use tensorfleet::checkpoint::CheckpointReader;
+use tensorfleet::train::{Adagrad, Optimizer};
 use tensorfleet::train::{SaveOptions, Saver, get_checkpoint_state, latest_checkpoint};
-use tensorfleet::{Code, DType, Graph, Session, Variable, import_meta_graph};
+use tensorfleet::{
+    Code, DType, Graph, Initializer, Partitioner, Result, Session, Tensor, Variable, import_meta_graph,
+};
 
 fn files(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> =
@@ -299,4 +302,68 @@ fn a_graph_is_trained_on_from_its_meta_file() {
     let options = SaveOptions { global_step: Some(2), write_meta_graph: false, ..Default::default() };
     let prefix = again.save_with(&session, &text(&directory.path().join("m")), &options).unwrap();
     assert!(!Path::new(&format!("{prefix}.meta")).exists());
+}
+
+/// A divided variable and its optimizer's slots are saved whole, and restored in other parts or in one.
+#[test]
+fn a_divided_variable_is_restored_in_other_parts() -> Result<()> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model").to_str().unwrap().to_string();
+    let numbers: Vec<f32> = (0..14).map(|i| i as f32).collect();
+
+    let model = |parts: usize| -> Result<(Graph, Vec<Variable>)> {
+        let g = Graph::new();
+        let table = g.get_variable("table").shape([7, 2]).initializer(Initializer::zeros());
+        let table = table.partitioner(Partitioner::fixed_size(parts)).build()?;
+        let loss = table.value()?.square()?.reduce_sum(..)?;
+        Adagrad::new(0.1).minimize(&loss)?;
+        Ok((g, table.parts().to_vec()))
+    };
+    let (g, parts) = model(3)?;
+    let names: Vec<String> = g.global_variables().iter().map(|v| v.name()).collect();
+    assert!(names.contains(&"table/part_2/Adagrad".to_string()), "{names:?}");
+    let saver = Saver::new(&g)?;
+    let session = Session::new(&g);
+    session.run(g.global_variables_initializer()?)?;
+    let mut start = 0;
+    for part in &parts {
+        let count = part.shape()?.dim(0).unwrap() * 2;
+        let value = Tensor::from_slice(&numbers[start..start + count], &[count / 2, 2])?;
+        session.run(part.assign(value)?)?;
+        start += count;
+    }
+    let prefix = saver.save(&session, &path, None)?;
+    let reader = CheckpointReader::open(&prefix)?;
+    assert_eq!(reader.names(), ["table", "table/Adagrad"]);
+    assert_eq!(reader.tensor("table")?.as_slice::<f32>()?, numbers);
+
+    // In two parts, from a meta graph that remembers what the parts are, and in one variable.
+    let (g, parts) = model(2)?;
+    let session = Session::new(&g);
+    Saver::new(&g)?.restore(&session, &prefix)?;
+    assert_eq!(session.run(&parts[1])?.as_slice::<f32>()?, &numbers[8..]);
+
+    let imported = import_meta_graph(&format!("{prefix}.meta"))?;
+    let session = Session::new(&imported.graph);
+    Saver::new(&imported.graph)?.restore(&session, &prefix)?;
+    assert_eq!(session.run(imported.graph.output("table/part_1:0")?)?.as_slice::<f32>()?, &numbers[6..10]);
+
+    let g = Graph::new();
+    let whole = g.get_variable("table").shape([7, 2]).build()?;
+    let session = Session::new(&g);
+    Saver::new(&g)?.restore(&session, &prefix)?;
+    assert_eq!(session.run(&whole)?.as_slice::<f32>()?, numbers);
+
+    // The other way round: a whole variable into parts, and a table of another shape not at all.
+    let prefix = Saver::new(&g)?.save(&session, &path, Some(1))?;
+    let g = Graph::new();
+    let table = g.get_variable("table").shape([7, 2]).partitioner(Partitioner::fixed_size(4)).build()?;
+    let session = Session::new(&g);
+    Saver::new(&g)?.restore(&session, &prefix)?;
+    assert_eq!(session.run(table.value()?)?.as_slice::<f32>()?, numbers);
+    let g = Graph::new();
+    g.get_variable("table").shape([8, 2]).partitioner(Partitioner::fixed_size(4)).build()?;
+    let error = Saver::new(&g)?.restore(&Session::new(&g), &prefix).unwrap_err();
+    assert!(error.message().contains("[8,2]") && error.message().contains("[7,2]"), "{error}");
+    Ok(())
 }

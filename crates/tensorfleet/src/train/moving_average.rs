@@ -135,7 +135,7 @@ impl ExponentialMovingAverage {
                 let parts = variable.parts()?;
                 graph.collect(|collections| collections.moving_average.push(parts));
                 let initial = initialized_value(variable)?.into_arg();
-                create_slot(&variable.into(), &self.name, variable.is_resource(), Initial::Value(initial))?
+                create_slot(variable, &self.name, Initial::Value(initial))?
             }
             Source::Computed(output) => {
                 let shape = output.shape()?.to_shape().ok_or_else(|| {

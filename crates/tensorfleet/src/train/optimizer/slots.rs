@@ -69,8 +69,7 @@ impl Slots {
             ))
         })?;
         let initial = Initial::By(Box::new(move || initializer.build(&graph, &shape, dtype)));
-        let operation = primary.into();
-        let variable = create_slot(&operation, optimizer, primary.is_resource(), initial)?;
+        let variable = create_slot(primary, optimizer, initial)?;
         self.slots.lock().entry(slot.to_string()).or_default().insert(key(primary), variable);
         Ok(())
     }

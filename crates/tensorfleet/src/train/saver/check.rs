@@ -21,7 +21,12 @@ pub(super) struct Expected {
 
 impl Expected {
     pub(super) fn of(name: &str, variable: &Variable) -> Result<Expected> {
-        let (dtype, shape) = (variable.dtype()?, variable.shape()?);
+        let dtype = variable.dtype()?;
+        // A part is taken out of the whole, which may have been saved in other parts.
+        let shape = match variable.slice_info() {
+            Some(slice) => slice.full_shape().into(),
+            None => variable.shape()?,
+        };
         Ok(Expected { name: name.to_string(), variable: variable.name(), dtype, shape })
     }
 }

@@ -188,10 +188,19 @@ impl SaverBuilder {
                 "Variable '{}' is not an element of the saver's graph",
                 variable.name()
             );
-            saved.push((name.unwrap_or_else(|| variable.name()), variable));
+            let own_name = || match variable.slice_info() {
+                Some(slice) => slice.full_name().to_string(),
+                None => variable.name(),
+            };
+            saved.push((name.unwrap_or_else(own_name), variable));
         }
         saved.sort_by(|(a, _), (b, _)| a.cmp(b));
-        if let Some(twice) = saved.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        // Parts of one variable are saved under its name.
+        let is_part = |variable: &Variable| variable.slice_info().is_some();
+        let collide = |pair: &[(String, Variable)]| {
+            pair[0].0 == pair[1].0 && !(is_part(&pair[0].1) && is_part(&pair[1].1))
+        };
+        if let Some(twice) = saved.windows(2).find(|pair| collide(pair)) {
             return Err(Status::invalid_argument(format!(
                 "At least two variables have the same name: {}",
                 twice[0].0

@@ -46,9 +46,11 @@ fn strings<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Tensor> {
     Tensor::from_strings(texts, &[count])
 }
 
-/// The inputs that name the tensors: their names, and that each is saved whole.
+/// The inputs that name the tensors: their names, and which part of them each variable is; nothing stands for the whole.
 fn names_and_slices(saved: &[Saved]) -> Result<(Tensor, Tensor)> {
-    Ok((strings(saved.iter().map(|(name, _)| name.as_str()))?, strings(saved.iter().map(|_| ""))?))
+    let spec = |(_, variable): &Saved| variable.slice_info().map_or(String::new(), |slice| slice.spec());
+    let specs: Vec<String> = saved.iter().map(spec).collect();
+    Ok((strings(saved.iter().map(|(name, _)| name.as_str()))?, strings(specs.iter().map(String::as_str))?))
 }
 
 fn save_op(graph: &Graph, filename: &Output, saved: &[Saved]) -> Result<Operation> {

@@ -1,0 +1,241 @@
+//! Predicts clicks: a wide part (a weight for each value of each category) and a deep part (embeddings, with the products of all
+//! pairs as in a factorisation machine and two hidden layers), in the manner of programs for the Criteo data. The tables are divided over the parameter
+//! servers; a worker asks for the rows of its batch and sends back the gradients of these rows.
+//!
+//! The data is made up, by a hidden model of a known form, so what is possible is known: at the end the AUC (area under the ROC
+//! curve) on examples that were not trained on stands beside that of the hidden model itself. Asynchronous between-graph
+//! replication; started without flags it is a cluster of two parameter servers and a worker in one process.
+
+use std::time::Duration;
+
+use clap::Parser;
+use tensorfleet::train::{
+    Adagrad, Ftrl, MinimizeOptions, MonitoredTrainingSession, Optimizer, StopAtStepHook,
+};
+use tensorfleet::{
+    DType, Graph, Initializer, Metric, Operation, Output, PartitionStrategy, PartitionedVariable,
+    Partitioner, Result, Streaming, Tensor, replica_device_setter,
+};
+use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say};
+
+/// Categories of an example, such as a site or a kind of device.
+const FIELDS: usize = 8;
+/// Values of each category. Small ones come often, as words and customers do.
+const VALUES: usize = 300;
+/// Numbers of an example, such as an age.
+const NUMBERS: usize = 4;
+/// Length of the vectors that the hidden model gives to each value of a category.
+const HIDDEN: usize = 4;
+/// Examples at the end.
+const TEST_BATCHES: u64 = 40;
+const TEST_BATCH: usize = 1000;
+
+/// Predicts clicks on made-up data with tables divided over parameter servers.
+#[derive(Parser)]
+#[command(rename_all = "snake_case")]
+struct Flags {
+    #[command(flatten)]
+    cluster: ClusterFlags,
+
+    /// Total number of (global) training steps of all workers.
+    #[arg(long, default_value_t = 6000)]
+    train_steps: i64,
+
+    /// Examples per step.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: u32,
+
+    /// Length of the vectors that the model learns for each value of a category.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    embedding_size: u32,
+}
+
+fn main() -> Result<()> {
+    let flags = Flags::parse();
+    let place = flags.cluster.place(2, 1)?;
+    match place.task.job.as_str() {
+        "worker" => train(&flags, &place),
+        _ => place.serve(),
+    }
+}
+
+fn train(flags: &Flags, place: &Place) -> Result<()> {
+    let task = &place.task;
+    let g = Graph::new();
+    g.set_random_seed(1);
+    let setter = replica_device_setter().worker_device(&task.to_string()).cluster(&place.cluster);
+    let model = g.device(setter, || build(flags, &g, place))?;
+    // The sums of the metric belong to this worker.
+    let (auc, possible) = g.device(task.to_string().as_str(), || -> Result<(Streaming, Streaming)> {
+        let auc = Metric::new().auc(&model.labels, &model.logits.sigmoid()?)?;
+        Ok((auc, Metric::new().auc(&model.labels, &model.hidden_probability)?))
+    })?;
+
+    let hidden = HiddenModel::new();
+    let mut session = MonitoredTrainingSession::new(&g)
+        .master(&place.target)
+        .is_chief(place.is_chief())
+        .hook(StopAtStepHook::last_step(flags.train_steps))
+        .max_wait(Duration::from_secs(flags.cluster.wait_secs))
+        .config(flags.cluster.session_options(task))
+        .create()?;
+    // Each worker sees examples of its own.
+    let mut random = Random::new(100 + u64::from(task.index));
+    let pace = Pace::begin();
+    let mut steps = 0;
+    let mut recent = 0.0;
+    while !session.should_stop() {
+        let batch = hidden.draw(&mut random, flags.batch_size as usize)?;
+        let step = session.feed(&model.ids, batch.ids).feed(&model.numbers, batch.numbers);
+        let ((), loss) = step.feed(&model.labels, batch.labels).run((&model.train_op, &model.loss))?;
+        steps += 1;
+        recent += loss.to_scalar::<f32>()?;
+        if steps % 500 == 0 {
+            say!("Worker {}: step {steps}, loss of the last 500 = {:.4}", task.index, recent / 500.0);
+            recent = 0.0;
+        }
+    }
+    pace.report(steps, flags.batch_size as usize);
+    if place.is_chief() {
+        let mut random = Random::new(7);
+        let raw = session.session()?.clone();
+        for _ in 0..TEST_BATCHES {
+            let batch = hidden.draw(&mut random, TEST_BATCH)?;
+            let feed = raw.feed(&model.ids, batch.ids).feed(&model.numbers, batch.numbers);
+            let feed = feed.feed(&model.labels, batch.labels);
+            feed.feed(&model.hidden_probability, batch.probabilities).run((&auc.update, &possible.update))?;
+        }
+        let (auc, possible) = raw.run((&auc.value, &possible.value))?;
+        let (auc, possible) = (auc.to_scalar::<f32>()?, possible.to_scalar::<f32>()?);
+        say!(
+            "After {} training step(s), test AUC = {auc:.4}; that of the hidden model = {possible:.4}",
+            flags.train_steps
+        );
+    }
+    session.close()
+}
+
+struct Model {
+    /// A row of the value of each category.
+    ids: Output,
+    numbers: Output,
+    labels: Output,
+    /// What the hidden model says, to judge it as well.
+    hidden_probability: Output,
+    logits: Output,
+    loss: Output,
+    train_op: Operation,
+}
+
+fn build(flags: &Flags, g: &Graph, place: &Place) -> Result<Model> {
+    let global_step = g.get_or_create_global_step()?;
+    let ids = g.placeholder(DType::Int64, [-1, FIELDS as i64]);
+    let numbers = g.placeholder(DType::Float, [-1, NUMBERS as i64]);
+    let labels = g.placeholder(DType::Float, [-1]);
+    let hidden_probability = g.placeholder(DType::Float, [-1]);
+
+    // All categories share a table; each has rows of its own in it.
+    let size = flags.embedding_size as usize;
+    let parts = place.cluster.num_tasks("ps")?;
+    let embeddings = divided(g, "deep/embeddings", size, parts, Initializer::truncated_normal(0.0, 0.1))?;
+    let wide_weights = divided(g, "wide/weights", 1, parts, Initializer::zeros())?;
+
+    let looked_up = g.embedding_lookup(&embeddings, &ids, PartitionStrategy::Div)?;
+    let flat = looked_up.reshape([-1, (FIELDS * size) as i32])?;
+    let deep = g.concat([&flat, &numbers], 1)?;
+    let deep = g.variable_scope("deep", || {
+        let deep = g.dense(64).activation(Output::relu).build(&deep)?;
+        let deep = g.dense(32).activation(Output::relu).build(&deep)?;
+        g.dense(1).build(&deep)
+    })?;
+    // The products of all pairs of vectors, as a factorisation machine has them: half of (sum² - sum of squares).
+    let sum = looked_up.reduce_sum([1])?.square()?;
+    let pairs = (0.5 * (sum - looked_up.square()?.reduce_sum([1])?)).check()?.reduce_sum_keep_dims([1])?;
+    let wide = g.embedding_lookup(&wide_weights, &ids, PartitionStrategy::Div)?.reduce_sum([1])?;
+    let wide = wide.add(g.dense(1).name("wide/numbers").build(&numbers)?)?;
+    let logits = (deep + pairs + wide).check()?.squeeze(&[1])?;
+    let loss = logits.sigmoid_cross_entropy(&labels)?.reduce_mean(..)?;
+
+    // Each part has the optimizer that suits it.
+    let (wide, deep): (Vec<_>, Vec<_>) =
+        g.trainable_variables().into_iter().partition(|variable| variable.name().starts_with("wide/"));
+    let counting = MinimizeOptions { var_list: Some(deep), ..MinimizeOptions::counting(&global_step) };
+    let deep_op = Adagrad::new(0.1).minimize_with(&loss, &counting)?;
+    let wide_only = MinimizeOptions { var_list: Some(wide), ..MinimizeOptions::default() };
+    let wide_op = Ftrl::new(0.3).minimize_with(&loss, &wide_only)?;
+    let train_op = g.group([&deep_op, &wide_op])?;
+    Ok(Model { ids, numbers, labels, hidden_probability, logits, loss, train_op })
+}
+
+/// A table of rows of this size, a part of it on each parameter server.
+fn divided(
+    g: &Graph,
+    name: &str,
+    size: usize,
+    parts: usize,
+    initializer: Initializer,
+) -> Result<PartitionedVariable> {
+    let table = g.get_variable(name).shape([FIELDS * VALUES, size]).initializer(initializer);
+    table.partitioner(Partitioner::fixed_size(parts)).build()
+}
+
+/// How clicks come about: each value of each category has a weight and a vector, any two categories act on each other by the
+/// product of their vectors, and numbers have weights; the sum is the logit of the probability.
+struct HiddenModel {
+    weights: Vec<f32>,
+    vectors: Vec<[f32; HIDDEN]>,
+    number_weights: [f32; NUMBERS],
+}
+
+struct Examples {
+    ids: Tensor,
+    numbers: Tensor,
+    labels: Tensor,
+    probabilities: Tensor,
+}
+
+impl HiddenModel {
+    fn new() -> HiddenModel {
+        let mut random = Random::new(1);
+        let weights = (0..FIELDS * VALUES).map(|_| 0.5 * random.normal()).collect();
+        let vectors = (0..FIELDS * VALUES).map(|_| [(); HIDDEN].map(|()| 0.25 * random.normal())).collect();
+        HiddenModel { weights, vectors, number_weights: [(); NUMBERS].map(|()| 0.4 * random.normal()) }
+    }
+
+    fn draw(&self, random: &mut Random, count: usize) -> Result<Examples> {
+        let mut ids = Vec::with_capacity(count * FIELDS);
+        let mut numbers = Vec::with_capacity(count * NUMBERS);
+        let (mut labels, mut probabilities) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for _ in 0..count {
+            // The cube makes small values frequent.
+            let value = |field: usize, random: &mut Random| {
+                field * VALUES + (random.uniform().powi(3) * VALUES as f32) as usize % VALUES
+            };
+            let example: [usize; FIELDS] = std::array::from_fn(|field| value(field, random));
+            let own: [f32; NUMBERS] = [(); NUMBERS].map(|()| random.normal());
+            let probability = self.probability(&example, &own);
+            ids.extend(example.map(|id| id as i64));
+            numbers.extend(own);
+            labels.push(f32::from(u8::from(random.uniform() < probability)));
+            probabilities.push(probability);
+        }
+        Ok(Examples {
+            ids: Tensor::from_slice(&ids, &[count, FIELDS])?,
+            numbers: Tensor::from_slice(&numbers, &[count, NUMBERS])?,
+            labels: Tensor::vector(&labels)?,
+            probabilities: Tensor::vector(&probabilities)?,
+        })
+    }
+
+    fn probability(&self, ids: &[usize; FIELDS], numbers: &[f32; NUMBERS]) -> f32 {
+        let weights: f32 = ids.iter().map(|&id| self.weights[id]).sum();
+        let product = |a: usize, b: usize| -> f32 {
+            self.vectors[a].iter().zip(&self.vectors[b]).map(|(a, b)| a * b).sum()
+        };
+        let of_first =
+            |first: usize| -> f32 { ids[first + 1..].iter().map(|&b| product(ids[first], b)).sum() };
+        let pairs: f32 = (0..FIELDS).map(of_first).sum();
+        let own: f32 = numbers.iter().zip(&self.number_weights).map(|(number, weight)| number * weight).sum();
+        1.0 / (1.0 + (-(weights + pairs + own)).exp())
+    }
+}

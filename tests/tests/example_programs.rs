@@ -1,0 +1,98 @@
+//! The larger programs in `examples/`, each as real processes with few steps: that they learn, and what they say at the end.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+use tensorfleet_tests::program::{Program, example};
+use tensorfleet_tests::trainer::Hosts;
+
+/// All lines of a program without a cluster, which ends well.
+#[track_caller]
+fn lines_of(name: &str, arguments: &[&str]) -> Vec<String> {
+    let mut command = Command::new(example(name).unwrap());
+    command.args(arguments);
+    Program::spawn(command).unwrap().wait_for_success().unwrap()
+}
+
+/// All lines of the chief of a cluster of processes, of which all end well.
+#[track_caller]
+fn lines_of_chief(name: &str, ps: usize, workers: usize, arguments: &[&str]) -> Vec<String> {
+    let hosts = Hosts::new(ps, workers).unwrap();
+    let start = |job: &str, index: usize| {
+        let mut command = Command::new(example(name).unwrap());
+        command.args(hosts.flags()).args(arguments);
+        command.args([format!("--job_name={job}"), format!("--task_index={index}")]);
+        Program::spawn(command).unwrap()
+    };
+    let chief = start("worker", 0);
+    let others: Vec<Program> = (0..ps)
+        .map(|index| start("ps", index))
+        .chain((1..workers).map(|index| start("worker", index)))
+        .collect();
+    let lines = chief.wait_for_success().unwrap();
+    for other in others {
+        other.wait_for_success().unwrap();
+    }
+    lines
+}
+
+/// The number that follows `before` in the last line that has it.
+#[track_caller]
+fn last_number(lines: &[String], before: &str) -> f64 {
+    let number = |line: &String| {
+        let (_, rest) = line.split_once(before)?;
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || "-.e".contains(c))).unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    };
+    let found = lines.iter().rev().find_map(number);
+    found.unwrap_or_else(|| panic!("no line has a number after '{before}': {lines:#?}"))
+}
+
+#[test]
+fn lenet_recognises_digits_with_towers_in_one_process() {
+    let lines = lines_of("lenet", &["--train_steps=60", "--batch_size=25"]);
+    assert_eq!(lines[0], "2 tower(s), 13750 training images");
+    assert!(last_number(&lines, "steps/s, ") > 0.0);
+    let accuracy = last_number(&lines, "test accuracy = ");
+    assert!(accuracy > 0.85, "{lines:#?}");
+}
+
+#[test]
+fn lenet_recognises_digits_with_towers_in_processes() {
+    let lines = lines_of_chief("lenet", 1, 2, &["--train_steps=60", "--batch_size=25"]);
+    assert!(last_number(&lines, "test accuracy = ") > 0.85, "{lines:#?}");
+}
+
+#[test]
+fn wide_and_deep_comes_near_the_hidden_model() {
+    let lines = lines_of_chief("wide_and_deep", 2, 2, &["--train_steps=1500"]);
+    let (found, possible) = (last_number(&lines, "test AUC = "), last_number(&lines, "hidden model = "));
+    assert!(found > 0.72 && found < possible && possible < 0.95, "{lines:#?}");
+}
+
+#[test]
+fn word2vec_finds_words_of_one_group() {
+    let lines = lines_of("word2vec", &["--train_steps=2000"]);
+    let part = last_number(&lines, "same group = ");
+    // By chance it would be about 0.07.
+    assert!(part > 0.6, "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("Nearest to dog: ")), "{lines:#?}");
+}
+
+#[test]
+fn char_lstm_learns_to_write() {
+    let arguments = ["--train_steps=150", "--hidden_units=64", "--learning_rate=0.01"];
+    let lines = lines_of_chief("char_lstm", 1, 1, &arguments);
+    let (found, possible) = (last_number(&lines, "test perplexity = "), last_number(&lines, "grammar = "));
+    assert!(found < 8.0 && found > possible && possible > 1.1, "{lines:#?}");
+}
+
+#[test]
+fn a_text_that_is_too_short_is_refused() {
+    let mut command = Command::new(example("char_lstm").unwrap());
+    command.args(["--batch_size=1024", "--num_steps=1024"]);
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("1024 places of 1024 characters do not fit"), "{text}");
+}
