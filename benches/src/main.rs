@@ -10,6 +10,7 @@ mod checkpoint;
 mod cluster;
 mod cluster_workloads;
 mod measure;
+mod models;
 mod training;
 mod workload;
 mod workloads;

@@ -9,6 +9,7 @@ use tensorfleet_tests::case::Step;
 use tensorfleet_tests::graph_builder::{Attr, GraphBuilder};
 use tensorfleet_tests::packed;
 
+use crate::models;
 use crate::workload::{Run, Workload};
 
 const FLOAT: DType = DType::Float;
@@ -37,6 +38,8 @@ pub(crate) fn all() -> Result<Vec<Workload>> {
     all.push(seed004("training/seed 004 batch 3", None)?);
     all.push(seed004("training/seed 004 batch 100", Some(100))?);
     all.push(adam(10_000_000)?);
+    all.push(models::lenet(100)?);
+    all.push(models::lstm(32, 40, 128)?);
     Ok(all)
 }
 
