@@ -67,7 +67,7 @@ fn lenet_recognises_digits_with_towers_in_processes() {
 fn wide_and_deep_comes_near_the_hidden_model() {
     let lines = lines_of_chief("wide_and_deep", 2, 2, &["--train_steps=1500"]);
     let (found, possible) = (last_number(&lines, "test AUC = "), last_number(&lines, "hidden model = "));
-    assert!(found > 0.72 && found < possible && possible < 0.95, "{lines:#?}");
+    assert!(found > 0.65 && found < possible && possible < 0.95, "{lines:#?}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn char_lstm_learns_to_write() {
     let arguments = ["--train_steps=150", "--hidden_units=64", "--learning_rate=0.01"];
     let lines = lines_of_chief("char_lstm", 1, 1, &arguments);
     let (found, possible) = (last_number(&lines, "test perplexity = "), last_number(&lines, "grammar = "));
-    assert!(found < 8.0 && found > possible && possible > 1.1, "{lines:#?}");
+    assert!(found < 10.0 && found > possible && possible > 1.1, "{lines:#?}");
 }
 
 #[test]
