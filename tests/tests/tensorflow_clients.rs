@@ -66,6 +66,11 @@ fn tensorflow_2_sends_tensors_of_every_kind_and_size() {
 }
 
 #[test]
+fn tensorflow_2_uses_functions_and_datasets() {
+    passes(&tensorflow_2(), "functions_and_datasets.py");
+}
+
+#[test]
 fn tensorflow_2_comes_with_twenty_clients_at_once() {
     crowd(&tensorflow_2());
 }
@@ -93,6 +98,11 @@ fn tensorflow_1_uses_every_part_of_a_session() {
 #[test]
 fn tensorflow_1_sends_tensors_of_every_kind_and_size() {
     with_tensorflow_1(|interpreter| passes(&interpreter, "tensors.py"));
+}
+
+#[test]
+fn tensorflow_1_uses_functions_and_datasets() {
+    with_tensorflow_1(|interpreter| passes(&interpreter, "functions_and_datasets.py"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! [`Graph`]: nodes in a vector, data edges as (node, slot), control edges apart.
 //!
 //! The graph is the contract between front ends and runtimes, so it keeps everything a `GraphDef` says, also
-//! what is not executed here (functions, debug information). It knows structure only: names are unique,
+//! what is not executed here (debug information). It knows structure only: names are unique,
 //! inputs exist, the only cycles run through `NextIteration`. What an op accepts is the catalogue's business.
 
 use std::collections::BTreeMap;
@@ -138,6 +138,11 @@ impl Graph {
     /// The functions the graph's nodes may call.
     pub fn library(&self) -> Option<&FunctionDefLibrary> {
         self.library.as_ref()
+    }
+
+    /// Gives the graph other functions.
+    pub fn set_library(&mut self, library: Option<FunctionDefLibrary>) {
+        self.library = library;
     }
 
     /// The versions the producer declared.

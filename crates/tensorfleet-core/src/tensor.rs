@@ -4,6 +4,7 @@
 //! ([`Tensor::is_unique`], [`Tensor::make_mut`]); nobody else can tell. Plain elements live in a
 //! [`Buffer`]; strings, resource handles and variants in shared slices.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,9 +73,53 @@ impl std::ops::Deref for Strings {
     }
 }
 
-/// An opaque value that travels as a named type with metadata and tensors.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Variant(pub Arc<VariantTensorDataProto>);
+/// An opaque value: a named type with metadata and tensors, as it travels, or an object of this process.
+#[derive(Clone)]
+pub struct Variant {
+    data: Arc<VariantTensorDataProto>,
+    object: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Variant {
+    /// A value as it came.
+    pub fn new(data: VariantTensorDataProto) -> Variant {
+        Variant { data: Arc::new(data), object: None }
+    }
+
+    /// An object, which stays in this process: whoever receives the variant elsewhere gets its type's name and nothing
+    /// more.
+    pub fn from_object<T: Any + Send + Sync>(type_name: &str, object: T) -> Variant {
+        let data = VariantTensorDataProto { type_name: type_name.to_string(), ..Default::default() };
+        Variant { data: Arc::new(data), object: Some(Arc::new(object)) }
+    }
+
+    /// The value as it travels.
+    pub fn data(&self) -> &VariantTensorDataProto {
+        &self.data
+    }
+
+    /// The object, if there is one and it is a `T`.
+    pub fn object<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.object.as_deref()?.downcast_ref()
+    }
+}
+
+impl PartialEq for Variant {
+    fn eq(&self, other: &Variant) -> bool {
+        let is_same_object = match (&self.object, &other.object) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        };
+        is_same_object && self.data == other.data
+    }
+}
+
+impl fmt::Debug for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Variant({})", self.data.type_name)
+    }
+}
 
 impl Tensor {
     /// A tensor of unspecified plain content (whatever the memory held), or of empty strings. The caller

@@ -9,7 +9,6 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use half::{bf16, f16};
 use num_complex::Complex;
 use prost::Message;
-use std::sync::Arc;
 
 use tensorfleet_proto::tensorflow::{ResourceHandleProto, TensorProto, VariantTensorDataProto};
 
@@ -43,7 +42,7 @@ impl Tensor {
                 proto.resource_handle_val = handles.iter().map(ResourceHandle::to_proto).collect();
             }
             Data::Variants(variants) => {
-                proto.variant_val = variants.iter().map(|Variant(value)| (**value).clone()).collect();
+                proto.variant_val = variants.iter().map(|variant| variant.data().clone()).collect();
             }
         }
         proto
@@ -95,7 +94,7 @@ fn decode(proto: &TensorProto, dtype: DType, shape: Shape) -> Result<Tensor> {
                 true => proto.variant_val.clone(),
                 false => decode_messages(content.clone(), count)?,
             };
-            Tensor::from_variants(protos.into_iter().map(|value| Variant(Arc::new(value))).collect(), &dims)
+            Tensor::from_variants(protos.into_iter().map(Variant::new).collect(), &dims)
         }
     }
 }

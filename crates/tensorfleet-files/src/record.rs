@@ -64,6 +64,14 @@ impl RecordReader {
         RecordReader { input, path, offset: 0 }
     }
 
+    /// Goes on at `offset`, where a record starts, in the uncompressed file. One beyond the end is the end.
+    pub fn skip_to(&mut self, offset: u64) -> Result<()> {
+        let distance = offset.saturating_sub(self.offset);
+        let skipped = io::copy(&mut (&mut self.input).take(distance), &mut io::sink());
+        self.offset += skipped.map_err(|error| io_status(&self.path, &error))?;
+        Ok(())
+    }
+
     /// Where the next record starts, in the uncompressed file.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -71,13 +79,18 @@ impl RecordReader {
 
     /// The next record, or `None` at the end. A record that is cut short or does not fit its checksum is lost.
     pub fn next_record(&mut self) -> Result<Option<Vec<u8>>> {
-        let header = self.take(HEADER_BYTES as u64)?;
-        if header.is_empty() {
-            return Ok(None);
+        let mut header = [0; HEADER_BYTES];
+        let mut filled = 0;
+        while filled < HEADER_BYTES {
+            match self.input.read(&mut header[filled..]) {
+                Ok(0) if filled == 0 => return Ok(None),
+                Ok(0) => return Err(self.truncated()),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
         }
-        let (Some(length), HEADER_BYTES) = (header.first_chunk::<8>(), header.len()) else {
-            return Err(self.truncated());
-        };
+        let Some(length) = header.first_chunk::<8>() else { return Err(self.truncated()) };
         self.check(length, &header[8..])?;
         let length = u64::from_le_bytes(*length);
         let with_footer = length.checked_add(FOOTER_BYTES as u64).ok_or_else(|| self.truncated())?;
@@ -85,8 +98,9 @@ impl RecordReader {
         if data.len() as u64 != with_footer {
             return Err(self.truncated());
         }
-        let footer = data.split_off(length as usize);
-        self.check(&data, &footer)?;
+        let (content, footer) = data.split_at(length as usize);
+        self.check(content, footer)?;
+        data.truncate(length as usize);
         self.offset += (HEADER_BYTES as u64) + with_footer;
         Ok(Some(data))
     }
@@ -96,12 +110,17 @@ impl RecordReader {
         let mut bytes = Vec::with_capacity(count.min(BUFFER_BYTES as u64) as usize);
         match (&mut self.input).take(count).read_to_end(&mut bytes) {
             Ok(_) => Ok(bytes),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    #[cold]
+    fn failed(&self, error: &io::Error) -> Status {
+        match error.kind() {
             // A compressed file that ends early.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.truncated()),
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                Err(Status::data_loss(format!("{}; {error}", self.path.display())))
-            }
-            Err(error) => Err(io_status(&self.path, &error)),
+            io::ErrorKind::UnexpectedEof => self.truncated(),
+            io::ErrorKind::InvalidInput => Status::data_loss(format!("{}; {error}", self.path.display())),
+            _ => io_status(&self.path, error),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::signature::Signature;
 
 /// The tables of all families, by group.
 static GROUPS: &[&[&[Op]]] = &[
-    &[crate::graph_ops::OPS],
+    &[crate::graph_ops::OPS, crate::unsupported::OPS],
     crate::math::FAMILIES,
     crate::array::FAMILIES,
     crate::nn::FAMILIES,
@@ -21,6 +21,7 @@ static GROUPS: &[&[&[Op]]] = &[
     crate::strings::FAMILIES,
     crate::random::FAMILIES,
     crate::control_flow::FAMILIES,
+    crate::data::FAMILIES,
 ];
 
 fn tables() -> impl Iterator<Item = &'static Op> {

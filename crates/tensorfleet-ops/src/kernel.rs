@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use tensorfleet_core::{DType, ResourceHandle, Result, Status, Tensor};
 
 use crate::cancellation::Cancellation;
+use crate::functions::Functions;
 use crate::rendezvous::Rendezvous;
 use crate::resource::{Resource, ResourceManager};
 use crate::variable::Variable;
@@ -94,6 +95,8 @@ pub struct StepContext {
     pub rendezvous: Arc<dyn Rendezvous>,
     /// Tells that the step is given up.
     pub cancellation: Arc<Cancellation>,
+    /// The functions that nodes may call.
+    pub functions: Arc<dyn Functions>,
 }
 
 /// Which iteration of which loop a node runs in; both 0 outside loops.

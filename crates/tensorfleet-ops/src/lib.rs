@@ -13,6 +13,7 @@ pub mod builder;
 pub mod cancellation;
 pub mod catalogue;
 pub mod dispatch;
+pub mod functions;
 pub mod gradients;
 pub mod kernel;
 pub mod node_spec;
@@ -27,6 +28,7 @@ pub mod variable;
 
 mod array;
 mod control_flow;
+mod data;
 mod graph_ops;
 mod io;
 mod math;
@@ -35,6 +37,7 @@ mod random;
 mod state;
 mod strings;
 mod training;
+mod unsupported;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -83,6 +83,13 @@ impl<'a> NodeSpec<'a> {
         Ok(types)
     }
 
+    /// The output arguments with the number of edges of each.
+    pub fn output_counts(&self) -> Result<Vec<(&'static str, usize)>> {
+        let arguments = &self.entry.signature()?.outputs;
+        let count = |arg: &'static Arg| Ok((&*arg.name, self.edge_types(std::slice::from_ref(arg))?.len()));
+        arguments.iter().map(count).collect()
+    }
+
     /// The node's name.
     pub fn name(&self) -> &str {
         &self.node.name

@@ -174,6 +174,7 @@ pub(crate) fn test_step() -> Arc<StepContext> {
         step_resources: ResourceManager::new("step"),
         rendezvous: Arc::new(NoRendezvous),
         cancellation: Arc::new(Cancellation::new()),
+        functions: Arc::new(crate::functions::NoFunctions),
     })
 }
 

@@ -11,6 +11,8 @@ use tensorfleet_ops::node_spec::EdgeTypes;
 use tensorfleet_ops::op::Op;
 use tensorfleet_proto::tensorflow::GraphDef;
 
+use crate::functions::expand;
+
 /// What the catalogue says of a node: its op, and the types of its edges.
 #[derive(Clone)]
 pub struct NodeTypes {
@@ -55,8 +57,9 @@ impl CheckedGraph {
         self.types.get(endpoint.node.index())?.outputs.get(endpoint.slot as usize).copied()
     }
 
-    /// Adds nodes. On an error the graph is unchanged.
+    /// Adds nodes, with functions in the place of their calls. On an error the graph is unchanged.
     pub fn extend(&mut self, def: GraphDef, limits: &GraphLimits) -> Result<()> {
+        let def = expand(def, self.graph.library(), limits)?;
         let types = &self.types;
         let new_types = self.graph.extend_checked(def, limits, |old, new| check_new(old, types, new))?;
         self.types.extend(new_types);

@@ -7,6 +7,7 @@
 
 pub mod checked_graph;
 pub mod executor;
+mod functions;
 mod kernels;
 pub mod plan;
 mod rendezvous;

@@ -295,6 +295,7 @@ impl Inner {
             step_resources: ResourceManager::new("step"),
             rendezvous,
             cancellation,
+            functions: plan.executable.functions().clone(),
         });
         let done = Arc::new(Completion::default());
         let on_done = {

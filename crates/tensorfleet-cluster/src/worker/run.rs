@@ -224,6 +224,7 @@ fn prepare(
             requests: sender,
         }),
         cancellation: cancellation.clone(),
+        functions: graph.executable.functions().clone(),
     };
     let step =
         Step::new(graph.executable.clone(), Arc::new(context), Vec::new(), trace.clone(), Box::new(on_done));

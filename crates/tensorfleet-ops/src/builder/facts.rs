@@ -270,6 +270,7 @@ static BUILD_STEP: LazyLock<Arc<StepContext>> = LazyLock::new(|| {
         step_resources: ResourceManager::new("build"),
         rendezvous: Arc::new(NoRendezvous),
         cancellation: Arc::new(Cancellation::new()),
+        functions: Arc::new(crate::functions::NoFunctions),
     })
 });
 

@@ -34,6 +34,13 @@ pub(crate) static OPS: &[Op] = &[
         .shape(scalars)
         .kernel(is_initialized)
         .cost(Cost::Trivial),
+    // Readers share a variable's value anyway; a writer copies only while somebody holds it.
+    Op::new("DisableCopyOnRead", "resource: resource")
+        .not_differentiable()
+        .stateful()
+        .shape(no_outputs)
+        .kernel(disable_copy_on_read)
+        .cost(Cost::Trivial),
     Op::new("ReadVariableOp", "resource: resource -> value: dtype")
         .gradient(passed_back)
         .attrs("dtype: type")
@@ -101,6 +108,10 @@ fn var_handle(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(0, handle);
         Ok(())
     }))
+}
+
+fn disable_copy_on_read(_: &NodeSpec<'_>) -> Result<KernelBox> {
+    Ok(KernelBox::from_fn(|ctx| ctx.variable(0).map(drop)))
 }
 
 fn is_initialized(_: &NodeSpec<'_>) -> Result<KernelBox> {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tensorfleet_core::{Graph, NodeId, Result, bail, ensure};
 use tensorfleet_ops::NodeSpec;
+use tensorfleet_ops::functions::Functions;
 use tensorfleet_ops::kernel::KernelBox;
 use tensorfleet_ops::op::{Cost, Flow};
 
 use super::counts::{Counts, MAX_INPUTS};
 use super::experience::Experience;
 use super::frames::{EnterAttrs, FrameIndex, Frames};
+use crate::functions::Library;
 
 /// Gives the kernel of a node. A session keeps the kernels of stateful ops, so that their state (a random stream, a
 /// private queue) goes on from step to step and is the same in every plan that contains the node.
@@ -44,6 +46,7 @@ pub struct Executable {
     pub(super) num_args: usize,
     pub(super) num_results: usize,
     has_transfers: bool,
+    functions: Arc<dyn Functions>,
 }
 
 /// A compiled node.
@@ -140,6 +143,7 @@ impl Executable {
             num_args: 0,
             num_results: 0,
             has_transfers: specs.iter().any(|spec| spec.op().flow == Flow::Transfer),
+            functions: Library::of(graph),
         };
         let passes_reference = passes_reference(graph, &specs);
         for (index, spec) in specs.iter().enumerate() {
@@ -163,6 +167,11 @@ impl Executable {
     /// Whether the graph sends or receives.
     pub fn has_transfers(&self) -> bool {
         self.has_transfers
+    }
+
+    /// The functions that its nodes may call, for the context of a step.
+    pub fn functions(&self) -> &Arc<dyn Functions> {
+        &self.functions
     }
 
     fn add_node(

@@ -14,6 +14,7 @@ use tensorfleet_core::{DType, DeviceName, NodeId, Result, Status};
 
 use super::device::{Device, DeviceIndex};
 use crate::checked_graph::CheckedGraph;
+use crate::functions::CALL_RESULTS;
 
 /// An interned device specification.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -157,6 +158,10 @@ impl ColocationSets {
 
     fn join_along_reference_edges(&mut self, checked: &CheckedGraph, soft: bool) -> Result<()> {
         for (id, node) in checked.graph().iter() {
+            // Handles of several devices may be among the results of a call.
+            if node.attrs.contains_key(CALL_RESULTS) {
+                continue;
+            }
             for (input, edge) in node.inputs.iter().zip(&checked.types(id).inputs) {
                 if !edge.is_ref && edge.dtype != DType::Resource {
                     continue;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::IntoAttr;
-use tensorfleet_core::{DType, Endpoint, Graph, GraphLimits, Node, NodeId, Result, Shape, Status, Tensor};
+use tensorfleet_core::{DType, Endpoint, Graph, Node, NodeId, Result, Shape, Status, Tensor};
 use tensorfleet_ops::op::Flow;
-use tensorfleet_proto::tensorflow::GraphDef;
 
 use super::device::{Device, DeviceIndex};
 use super::loops::ControlLoops;
 use super::names::Names;
 use super::partition::{Partition, Tasks};
 use super::step_graph::{Boundary, StepGraph};
+use crate::functions::reachable;
 
 /// Cuts `step`, a part of the graph `whole`, into one partition for each task.
 pub(super) fn cut(
@@ -319,13 +319,11 @@ impl<'a> Cut<'a> {
         let finish = |draft: Draft| {
             let Draft { device, nodes, feeds, fetches } = draft;
             let mut graph = Graph::new();
-            let frame = GraphDef {
-                versions: whole.versions().cloned(),
-                library: whole.library().cloned(),
-                ..Default::default()
-            };
-            graph.extend(frame, &GraphLimits::default())?;
+            if let Some(versions) = whole.versions() {
+                graph.set_versions(versions.clone());
+            }
             graph.append(nodes)?;
+            graph.set_library(reachable(whole.library(), graph.nodes()));
             Ok(Partition { device, graph, feeds, fetches })
         };
         self.drafts.into_iter().map(finish).collect()

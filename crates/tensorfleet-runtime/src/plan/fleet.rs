@@ -115,6 +115,7 @@ impl Fleet {
                 step_resources: ResourceManager::new("step"),
                 rendezvous: rendezvous.clone(),
                 cancellation: cancellation.clone(),
+                functions: executable.functions().clone(),
             });
             starts.push((executable, context));
         }
@@ -155,6 +156,7 @@ pub(crate) fn run_whole(checked: &CheckedGraph, signature: &Signature, feeds: &[
         step_resources: ResourceManager::new("step"),
         rendezvous: Arc::new(LocalRendezvous::new()),
         cancellation: Arc::new(Cancellation::new()),
+        functions: executable.functions().clone(),
     });
     let (sender, receiver) = mpsc::channel();
     Step::start(executable, context, feeds.to_vec(), Box::new(move |result| sender.send(result).unwrap()));

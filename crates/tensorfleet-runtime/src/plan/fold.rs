@@ -11,6 +11,7 @@ use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{Endpoint, Node, NodeId, Result, Tensor};
 use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::cancellation::Cancellation;
+use tensorfleet_ops::functions::NoFunctions;
 use tensorfleet_ops::kernel::{Context, FrameIteration, KernelBox, StepContext, Value};
 use tensorfleet_ops::op::{Cost, Flow};
 use tensorfleet_ops::resource::ResourceManager;
@@ -49,6 +50,7 @@ impl Folder {
             step_resources: ResourceManager::new(""),
             rendezvous: Arc::new(LocalRendezvous::new()),
             cancellation: Arc::new(Cancellation::new()),
+            functions: Arc::new(NoFunctions),
         };
         Folder { values: FxHashMap::default(), context: Arc::new(context), total_bytes: 0, tried: 0 }
     }

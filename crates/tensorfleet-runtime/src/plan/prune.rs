@@ -9,6 +9,7 @@ use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{Endpoint, Graph, Node, NodeId, Result, Status, bail, ensure, parse_endpoint};
 
 use crate::checked_graph::{CheckedGraph, check_edge};
+use crate::functions::reachable;
 
 /// What a step is asked for: the key under which its plan is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -156,6 +157,8 @@ impl Rewrite<'_> {
         for (index, &fetch) in fetches.iter().enumerate() {
             self.add_retval(index, fetch)?;
         }
+        let library = reachable(graph.library(), self.pruned.nodes());
+        self.pruned.set_library(library);
         Ok(self.pruned)
     }
 

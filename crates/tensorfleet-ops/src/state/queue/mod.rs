@@ -26,6 +26,7 @@ use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use crate::cancellation::Cancellation;
 use crate::resource::Resource;
 
+pub(crate) use self::batch::stack;
 pub(crate) use self::ops::OPS;
 pub(crate) use self::spec::QueueSpec;
 pub(crate) use self::store::Tuple;
