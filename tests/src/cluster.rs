@@ -7,6 +7,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use tensorfleet_cluster::TaskStatus;
@@ -349,9 +351,22 @@ pub fn status_of(address: SocketAddr) -> Result<TaskStatus, String> {
     serde_json::from_str(document).map_err(|error| format!("the status of {address}: {error}: {answer}"))
 }
 
-/// Addresses nobody listens on at the moment; held together, so that they differ.
+/// Addresses nobody listens on at the moment. They are below those that the system gives to whoever asks for any port, and
+/// this process names none twice, so that nobody takes one before it is used.
 pub fn free_addresses(count: usize) -> std::io::Result<Vec<SocketAddr>> {
-    let listeners: std::io::Result<Vec<TcpListener>> =
-        (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect();
-    listeners?.iter().map(TcpListener::local_addr).collect()
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    // Processes that run at the same time begin at different places.
+    static NEXT: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(std::process::id().wrapping_mul(997)));
+    let mut found = Vec::with_capacity(count);
+    for _ in 0..COUNT {
+        if found.len() == count {
+            return Ok(found);
+        }
+        let port = (FIRST + NEXT.fetch_add(1, Relaxed) % COUNT) as u16;
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            found.push(listener.local_addr()?);
+        }
+    }
+    Err(std::io::Error::other("no port is free"))
 }

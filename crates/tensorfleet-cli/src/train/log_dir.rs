@@ -39,10 +39,15 @@ impl LogDir {
         reader.tensor("global_step").ok()?.to_scalar::<i64>().ok()
     }
 
-    /// Removes the directory, which must be one that this run has made, if there is no checkpoint in it: a run that did not
-    /// begin leaves nothing behind. An event file is begun before the first step.
+    /// Removes the directory, which must be one that this run has made, if there is nothing in it but what a run writes
+    /// before its first step: a run that did not begin leaves nothing behind.
     pub(super) fn remove_if_unused(&self) {
-        if matches!(latest_checkpoint(&self.path), Ok(None)) {
+        let is_preparation = |name: &str| name.starts_with("events.out.tfevents.") || name == "graph.pbtxt";
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return };
+        let is_unused = entries
+            .into_iter()
+            .all(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(is_preparation)));
+        if is_unused {
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
