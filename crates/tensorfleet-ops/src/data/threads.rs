@@ -33,31 +33,22 @@ static POOL: Pool =
 
 /// Runs a job, now, on a thread that may wait.
 pub(super) fn run(job: impl FnOnce() + Send + 'static) -> Result<()> {
-    let needs_thread = {
-        let mut state = POOL.state.lock();
-        let needs_thread = state.idle <= state.jobs.len();
-        if needs_thread {
-            ensure!(
-                state.threads < MAX_THREADS,
-                ResourceExhausted,
-                "{MAX_THREADS} threads are busy with datasets: are steps being started without end?"
-            );
-            state.threads += 1;
-        }
-        state.jobs.push_back(Box::new(job));
-        needs_thread
-    };
-    if !needs_thread {
-        POOL.arrived.notify_one();
-        return Ok(());
+    // Under the lock, so that the job is there before the thread that is started for it looks for one.
+    let mut state = POOL.state.lock();
+    if state.idle <= state.jobs.len() {
+        ensure!(
+            state.threads < MAX_THREADS,
+            ResourceExhausted,
+            "{MAX_THREADS} threads are busy with datasets: are steps being started without end?"
+        );
+        let thread = std::thread::Builder::new().name("tensorfleet-input".into()).spawn(work);
+        thread.map_err(|error| {
+            Status::resource_exhausted(format!("cannot start a thread for a dataset: {error}"))
+        })?;
+        state.threads += 1;
     }
-    let thread = std::thread::Builder::new().name("tensorfleet-input".into()).spawn(work);
-    if let Err(error) = thread {
-        let mut state = POOL.state.lock();
-        state.threads -= 1;
-        state.jobs.pop_back();
-        return Err(Status::resource_exhausted(format!("cannot start a thread for a dataset: {error}")));
-    }
+    state.jobs.push_back(Box::new(job));
+    POOL.arrived.notify_one();
     Ok(())
 }
 

@@ -57,6 +57,18 @@ pub(super) fn run_after(nodes: impl FnOnce()) {
     }
 }
 
+/// Runs nodes on a thread that will wait for them: an errand of theirs may be what it waits for, so the pool does it.
+pub(super) fn run_without(nodes: impl FnOnce()) {
+    struct Restore(Option<VecDeque<Errand>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            OWN.set(self.0.take());
+        }
+    }
+    let _restore = Restore(OWN.take());
+    nodes();
+}
+
 fn hand_over(errand: Errand) {
     thread_pool::shared().spawn(move || errand(None));
 }
@@ -109,5 +121,8 @@ mod tests {
         });
         assert!(on.len() == 1 && on[0] != own);
         assert!(OWN.with_borrow(Option::is_none));
+        // A kernel may call a function and wait for it.
+        let on = threads(|ran| run_after(|| run_without(|| run_soon(report(ran)))));
+        assert!(on.len() == 1 && on[0] != own);
     }
 }

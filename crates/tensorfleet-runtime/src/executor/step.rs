@@ -207,13 +207,13 @@ impl Step {
         let time_left = BORROWED_THREAD_TIME;
         let mut worker =
             Worker { step: self, budget, time_left, stack: new, expensive: 0, new: stack, inputs, outputs };
-        let mut run = || {
+        let run = || {
             worker.hand_out();
             worker.run();
         };
         match budget {
             Some(_) => errands::run_after(run),
-            None => run(),
+            None => errands::run_without(run),
         }
         IS_LENT.set(was_lent);
     }
