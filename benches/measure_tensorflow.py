@@ -42,16 +42,21 @@ def records(path):
     return found
 
 
-def median(step):
+def median(step, used=None):
+    """The median seconds of a step; into `used` goes the processor time of one."""
+    processor, steps = time.process_time(), 0
     begin = time.perf_counter()
     while time.perf_counter() - begin < WARM_UP_SECONDS:
         step()
+        steps += 1
     times = []
     begin = time.perf_counter()
     while len(times) < LEAST_STEPS or time.perf_counter() - begin < MEASURED_SECONDS:
         before = time.perf_counter()
         step()
         times.append(time.perf_counter() - before)
+    if used is not None:
+        used.append((time.process_time() - processor) / (steps + len(times)))
     times.sort()
     return times[len(times) // 2]
 
@@ -73,10 +78,11 @@ def measure(directory, index, workload):
         fetches = wanted(workload["step"])
         feeds = [(graph.get_tensor_by_name(name), value) for name, value in records(path("step"))]
         feed_dict = dict(feeds)
-        run = median(lambda: session.run(fetches, feed_dict))
+        used = []
+        run = median(lambda: session.run(fetches, feed_dict), used)
         prepared = session.make_callable(fetches, [tensor for tensor, _ in feeds])
         values = [value for _, value in feeds]
-        return {"run": run, "callable": median(lambda: prepared(*values))}
+        return {"run": run, "callable": median(lambda: prepared(*values)), "processor": used[0]}
 
 
 def main():

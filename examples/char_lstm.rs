@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use clap::Parser;
+use tensorfleet::data::Dataset;
 use tensorfleet::train::{Adam, MinimizeOptions, MonitoredTrainingSession, Optimizer, StopAtStepHook};
 use tensorfleet::{
     DType, Graph, LstmCell, Operation, Output, Result, Session, Status, Tensor, replica_device_setter,
@@ -17,6 +18,8 @@ use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say, text};
 /// Sentences to train on and to be judged by.
 const TRAIN_SENTENCES: usize = 4000;
 const TEST_SENTENCES: usize = 400;
+/// Batches that are made ahead of the steps that need them.
+const AHEAD: usize = 4;
 
 /// Learns to write like a small grammar, character by character.
 #[derive(Parser)]
@@ -77,11 +80,12 @@ fn train(flags: &Flags, place: &Place) -> Result<()> {
         .max_wait(Duration::from_secs(flags.cluster.wait_secs))
         .config(flags.cluster.session_options(&place.task))
         .create()?;
+    let mut batches = Dataset::of_results(std::iter::repeat_with(move || batches.next())).prefetch(AHEAD);
     let mut state = zeros(flags.batch_size as usize, flags)?;
     let (mut steps, mut recent) = (0, 0.0);
     let pace = Pace::begin();
     while !session.should_stop() {
-        let (inputs, targets) = batches.next()?;
+        let Some((inputs, targets)) = batches.next().transpose()? else { break };
         let step = session.feed(&model.inputs, inputs).feed(&model.targets, targets);
         let step = step.feed(&model.state[0], state[0].clone()).feed(&model.state[1], state[1].clone());
         let fetches = (&model.train_op, &model.loss, [&model.next_state[0], &model.next_state[1]]);

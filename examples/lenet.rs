@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use tensorfleet::data::Dataset;
 use tensorfleet::train::{Adam, MinimizeOptions, Optimizer, PolynomialDecay, average_gradients, towers};
 use tensorfleet::{
     DType, DeviceScope, Graph, Operation, Output, Padding, Result, Session, SessionOptions,
@@ -15,6 +16,8 @@ use tensorfleet::{
 use tensorfleet_datasets::{DataSet, mnist};
 use tensorfleet_examples::{ClusterFlags, Pace, Place, say};
 
+/// Batches that are made ahead of the steps that need them.
+const AHEAD: usize = 8;
 /// Images that are judged at a time.
 const TEST_BATCH: usize = 500;
 
@@ -73,11 +76,14 @@ fn train(flags: &Flags, place: &Place) -> Result<()> {
     session.run(&init)?;
     say!("{} tower(s), {} training images", model.towers.len(), data.train.len());
 
+    let (mut train, size) = (data.train, flags.batch_size as usize);
+    let mut batches =
+        Dataset::of_results(std::iter::repeat_with(move || train.next_batch(size))).prefetch(AHEAD);
     let pace = Pace::begin();
     for step in 1..=flags.train_steps {
         let mut run = session.step();
         for tower in &model.towers {
-            let (images, labels) = data.train.next_batch(flags.batch_size as usize)?;
+            let Some((images, labels)) = batches.next().transpose()? else { break };
             run = run.feed(&tower.images, images).feed(&tower.labels, labels);
         }
         let ((), loss) = run.run((&model.train_op, &model.loss))?;

@@ -242,7 +242,12 @@ fn build(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, g: &Graph) -> Resu
             Some(opt) => opt.minimize_with(&cross_entropy, &options)?,
             None => Adam::new(flags.learning_rate).minimize_with(&cross_entropy, &options)?,
         };
-        let step_after = g.control_dependencies([&train_step], || global_step.read_value())?;
+        let counter = match &sync {
+            // A copy of the global step on this worker, which the train step brings up to date.
+            Some(opt) => opt.local_step()?,
+            None => global_step.clone(),
+        };
+        let step_after = g.control_dependencies([&train_step], || counter.read_value())?;
         Ok(Model { x, y_, global_step, cross_entropy, accuracy, train_step, step_after, sync })
     })
 }

@@ -9,23 +9,24 @@
 use std::time::Duration;
 
 use clap::Parser;
+use tensorfleet::data::Dataset;
 use tensorfleet::train::{
     Adagrad, Ftrl, MinimizeOptions, MonitoredTrainingSession, Optimizer, StopAtStepHook,
 };
 use tensorfleet::{
-    DType, Graph, Initializer, Metric, Operation, Output, PartitionStrategy, PartitionedVariable,
-    Partitioner, Result, Streaming, Tensor, replica_device_setter,
+    DType, Graph, Initializer, Metric, Operation, Output, PartitionStrategy, Partitioner, Result, Streaming,
+    Tensor, Variable, replica_device_setter,
 };
 use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say};
 
 /// Categories of an example, such as a site or a kind of device.
 const FIELDS: usize = 8;
-/// Values of each category. Small ones come often, as words and customers do.
-const VALUES: usize = 300;
 /// Numbers of an example, such as an age.
 const NUMBERS: usize = 4;
 /// Length of the vectors that the hidden model gives to each value of a category.
 const HIDDEN: usize = 4;
+/// Batches that are made ahead of the steps that need them.
+const AHEAD: usize = 4;
 /// Examples at the end.
 const TEST_BATCHES: u64 = 40;
 const TEST_BATCH: usize = 1000;
@@ -48,6 +49,18 @@ struct Flags {
     /// Length of the vectors that the model learns for each value of a category.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     embedding_size: u32,
+
+    /// Rows of the tables, which the categories share. Small numbers come often in each category, as words and customers do.
+    #[arg(long, default_value_t = 2400, value_parser = clap::value_parser!(u64).range(FIELDS as u64..))]
+    rows: u64,
+
+    /// Makes so many batches at the start and takes them in turn, to measure the training alone.
+    #[arg(long)]
+    repeat_batches: Option<usize>,
+
+    /// After how many of its own steps a worker says how far it is.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    report_steps: u32,
 }
 
 fn main() -> Result<()> {
@@ -71,7 +84,7 @@ fn train(flags: &Flags, place: &Place) -> Result<()> {
         Ok((auc, Metric::new().auc(&model.labels, &model.hidden_probability)?))
     })?;
 
-    let hidden = HiddenModel::new();
+    let hidden = HiddenModel::new(flags.rows as usize);
     let mut session = MonitoredTrainingSession::new(&g)
         .master(&place.target)
         .is_chief(place.is_chief())
@@ -79,19 +92,24 @@ fn train(flags: &Flags, place: &Place) -> Result<()> {
         .max_wait(Duration::from_secs(flags.cluster.wait_secs))
         .config(flags.cluster.session_options(task))
         .create()?;
-    // Each worker sees examples of its own.
-    let mut random = Random::new(100 + u64::from(task.index));
+    let mut batches = batches(flags, hidden.clone(), 100 + u64::from(task.index))?;
     let pace = Pace::begin();
-    let mut steps = 0;
-    let mut recent = 0.0;
+    let (mut steps, mut recent) = (0, 0.0);
+    let every = u64::from(flags.report_steps);
     while !session.should_stop() {
-        let batch = hidden.draw(&mut random, flags.batch_size as usize)?;
+        let Some(batch) = batches.next().transpose()? else { break };
         let step = session.feed(&model.ids, batch.ids).feed(&model.numbers, batch.numbers);
-        let ((), loss) = step.feed(&model.labels, batch.labels).run((&model.train_op, &model.loss))?;
+        let step = step.feed(&model.labels, batch.labels);
+        let ((), loss, global_step) = step.run((&model.train_op, &model.loss, &model.global_step))?;
         steps += 1;
         recent += loss.to_scalar::<f32>()?;
-        if steps % 500 == 0 {
-            say!("Worker {}: step {steps}, loss of the last 500 = {:.4}", task.index, recent / 500.0);
+        if steps % every == 0 {
+            say!(
+                "Worker {}: step {steps} (global step {}), loss of the last {every} = {:.4}",
+                task.index,
+                global_step.to_scalar::<i64>()?,
+                recent / every as f32
+            );
             recent = 0.0;
         }
     }
@@ -115,6 +133,23 @@ fn train(flags: &Flags, place: &Place) -> Result<()> {
     session.close()
 }
 
+/// The batches of one worker, which sees examples of its own.
+fn batches(
+    flags: &Flags,
+    hidden: HiddenModel,
+    seed: u64,
+) -> Result<Box<dyn Iterator<Item = Result<Examples>>>> {
+    let (size, mut random) = (flags.batch_size as usize, Random::new(seed));
+    let mut drawn = std::iter::repeat_with(move || hidden.draw(&mut random, size));
+    Ok(match flags.repeat_batches {
+        Some(count) => {
+            let made = drawn.by_ref().take(count).collect::<Result<Vec<Examples>>>()?;
+            Box::new(Dataset::repeated(made, None))
+        }
+        None => Box::new(Dataset::of_results(drawn).prefetch(AHEAD)),
+    })
+}
+
 struct Model {
     /// A row of the value of each category.
     ids: Output,
@@ -125,6 +160,7 @@ struct Model {
     logits: Output,
     loss: Output,
     train_op: Operation,
+    global_step: Variable,
 }
 
 fn build(flags: &Flags, g: &Graph, place: &Place) -> Result<Model> {
@@ -134,11 +170,15 @@ fn build(flags: &Flags, g: &Graph, place: &Place) -> Result<Model> {
     let labels = g.placeholder(DType::Float, [-1]);
     let hidden_probability = g.placeholder(DType::Float, [-1]);
 
-    // All categories share a table; each has rows of its own in it.
+    // All categories share a table, a part of it on each parameter server; each has rows of its own in it.
     let size = flags.embedding_size as usize;
     let parts = place.cluster.num_tasks("ps")?;
-    let embeddings = divided(g, "deep/embeddings", size, parts, Initializer::truncated_normal(0.0, 0.1))?;
-    let wide_weights = divided(g, "wide/weights", 1, parts, Initializer::zeros())?;
+    let table = |name: &str, size: usize, initializer: Initializer| {
+        let table = g.get_variable(name).shape([flags.rows as usize, size]).initializer(initializer);
+        table.partitioner(Partitioner::fixed_size(parts)).build()
+    };
+    let embeddings = table("deep/embeddings", size, Initializer::truncated_normal(0.0, 0.1))?;
+    let wide_weights = table("wide/weights", 1, Initializer::zeros())?;
 
     let looked_up = g.embedding_lookup(&embeddings, &ids, PartitionStrategy::Div)?;
     let flat = looked_up.reshape([-1, (FIELDS * size) as i32])?;
@@ -164,29 +204,19 @@ fn build(flags: &Flags, g: &Graph, place: &Place) -> Result<Model> {
     let wide_only = MinimizeOptions { var_list: Some(wide), ..MinimizeOptions::default() };
     let wide_op = Ftrl::new(0.3).minimize_with(&loss, &wide_only)?;
     let train_op = g.group([&deep_op, &wide_op])?;
-    Ok(Model { ids, numbers, labels, hidden_probability, logits, loss, train_op })
-}
-
-/// A table of rows of this size, a part of it on each parameter server.
-fn divided(
-    g: &Graph,
-    name: &str,
-    size: usize,
-    parts: usize,
-    initializer: Initializer,
-) -> Result<PartitionedVariable> {
-    let table = g.get_variable(name).shape([FIELDS * VALUES, size]).initializer(initializer);
-    table.partitioner(Partitioner::fixed_size(parts)).build()
+    Ok(Model { ids, numbers, labels, hidden_probability, logits, loss, train_op, global_step })
 }
 
 /// How clicks come about: each value of each category has a weight and a vector, any two categories act on each other by the
 /// product of their vectors, and numbers have weights; the sum is the logit of the probability.
+#[derive(Clone)]
 struct HiddenModel {
-    weights: Vec<f32>,
-    vectors: Vec<[f32; HIDDEN]>,
+    /// How many values each category has.
+    values: usize,
     number_weights: [f32; NUMBERS],
 }
 
+#[derive(Clone)]
 struct Examples {
     ids: Tensor,
     numbers: Tensor,
@@ -195,11 +225,15 @@ struct Examples {
 }
 
 impl HiddenModel {
-    fn new() -> HiddenModel {
+    fn new(rows: usize) -> HiddenModel {
         let mut random = Random::new(1);
-        let weights = (0..FIELDS * VALUES).map(|_| 0.5 * random.normal()).collect();
-        let vectors = (0..FIELDS * VALUES).map(|_| [(); HIDDEN].map(|()| 0.25 * random.normal())).collect();
-        HiddenModel { weights, vectors, number_weights: [(); NUMBERS].map(|()| 0.4 * random.normal()) }
+        HiddenModel { values: rows / FIELDS, number_weights: [(); NUMBERS].map(|()| 0.4 * random.normal()) }
+    }
+
+    /// The weight and the vector of a value: drawn anew each time, from its own number, so that there may be many.
+    fn value(id: usize) -> (f32, [f32; HIDDEN]) {
+        let mut random = Random::new(!(id as u64) << 20);
+        (0.5 * random.normal(), [(); HIDDEN].map(|()| 0.25 * random.normal()))
     }
 
     fn draw(&self, random: &mut Random, count: usize) -> Result<Examples> {
@@ -209,7 +243,8 @@ impl HiddenModel {
         for _ in 0..count {
             // The cube makes small values frequent.
             let value = |field: usize, random: &mut Random| {
-                field * VALUES + (random.uniform().powi(3) * VALUES as f32) as usize % VALUES
+                let value = (f64::from(random.uniform()).powi(3) * self.values as f64) as usize;
+                field * self.values + value.min(self.values - 1)
             };
             let example: [usize; FIELDS] = std::array::from_fn(|field| value(field, random));
             let own: [f32; NUMBERS] = [(); NUMBERS].map(|()| random.normal());
@@ -228,13 +263,14 @@ impl HiddenModel {
     }
 
     fn probability(&self, ids: &[usize; FIELDS], numbers: &[f32; NUMBERS]) -> f32 {
-        let weights: f32 = ids.iter().map(|&id| self.weights[id]).sum();
-        let product = |a: usize, b: usize| -> f32 {
-            self.vectors[a].iter().zip(&self.vectors[b]).map(|(a, b)| a * b).sum()
+        let values = ids.map(HiddenModel::value);
+        let weights: f32 = values.iter().map(|(weight, _)| weight).sum();
+        let product =
+            |a: &[f32; HIDDEN], b: &[f32; HIDDEN]| -> f32 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+        let with_later = |(at, (_, vector)): (usize, &(f32, [f32; HIDDEN]))| -> f32 {
+            values[at + 1..].iter().map(|(_, other)| product(vector, other)).sum()
         };
-        let of_first =
-            |first: usize| -> f32 { ids[first + 1..].iter().map(|&b| product(ids[first], b)).sum() };
-        let pairs: f32 = (0..FIELDS).map(of_first).sum();
+        let pairs: f32 = values.iter().enumerate().map(with_later).sum();
         let own: f32 = numbers.iter().zip(&self.number_weights).map(|(number, weight)| number * weight).sum();
         1.0 / (1.0 + (-(weights + pairs + own)).exp())
     }

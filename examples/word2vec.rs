@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Parser;
+use tensorfleet::data::Dataset;
 use tensorfleet::train::{Adagrad, MinimizeOptions, MonitoredTrainingSession, Optimizer, StopAtStepHook};
 use tensorfleet::{
     CandidateSampler, DType, Graph, Initializer, Operation, Output, PartitionStrategy, Partitioner, Result,
@@ -17,6 +18,8 @@ use tensorfleet::{
 use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say, text};
 
 const SENTENCES: usize = 20_000;
+/// Batches that are made ahead of the steps that need them.
+const AHEAD: usize = 4;
 /// How far the context of a word reaches.
 const WINDOW: usize = 2;
 /// How many near words are shown.
@@ -72,11 +75,13 @@ fn train(flags: &Flags, place: &Place) -> Result<()> {
         .max_wait(Duration::from_secs(flags.cluster.wait_secs))
         .config(flags.cluster.session_options(&place.task))
         .create()?;
-    let mut random = Random::new(10 + u64::from(place.task.index));
+    let (mut random, size) = (Random::new(10 + u64::from(place.task.index)), flags.batch_size as usize);
+    let mut batches =
+        Dataset::of_results(std::iter::repeat_with(move || pairs(&ids, &mut random, size))).prefetch(AHEAD);
     let pace = Pace::begin();
     let (mut steps, mut recent) = (0, 0.0);
     while !session.should_stop() {
-        let (words, contexts) = pairs(&ids, &mut random, flags.batch_size as usize)?;
+        let Some((words, contexts)) = batches.next().transpose()? else { break };
         let step = session.feed(&model.words, words).feed(&model.contexts, contexts);
         let ((), loss) = step.run((&model.train_op, &model.loss))?;
         steps += 1;

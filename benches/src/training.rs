@@ -7,11 +7,13 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 
 use tensorfleet_core::{Result, Status};
 use tensorfleet_tests::cluster::free_addresses;
 use tensorfleet_tests::python::Interpreter;
+
+use crate::processes::{Process, middle};
 
 /// Global steps of a run: ten seconds or less on either side.
 const THEIR_STEPS: u32 = 2_000;
@@ -36,11 +38,6 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     }
     print!("{text}");
     Ok(())
-}
-
-fn middle(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The training program of one side.
@@ -120,17 +117,6 @@ fn step_of(line: &str) -> Option<(f64, f64)> {
     let (time, rest) = line.split_once(": Worker ")?;
     let (_, step) = rest.split_once("(global step: ")?;
     Some((time.parse().ok()?, step.trim_end_matches(')').parse().ok()?))
-}
-
-/// A child that is killed and reaped when dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both fail only for a child that has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub mod packed;
 pub mod png_pixels;
 pub mod program;
 pub mod python;
+pub mod random_node;
 pub mod records;
 pub mod runner;
 pub mod seed_models;

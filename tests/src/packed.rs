@@ -1,7 +1,8 @@
 //! The cases and graphs that belong to the repository, packed under `tests/data`.
 //!
-//! `vectors.tar.gz` holds the case directories, `graphs.tar.gz` the graphs of the seed programs and
-//! `inventory.json.gz` the list of ops. `cargo xtask pack-vectors DIR` makes them from a directory of loose files;
+//! `vectors.tar.gz` and `more_vectors.tar.gz` hold the case directories (the second those that `python/more_vectors.py` and
+//! `python/more_vectors_state.py` make), `graphs.tar.gz` the graphs of the seed programs and
+//! `inventory.json.gz` the list of ops. `cargo xtask pack-vectors DIR` makes them from a directory of loose files, or `more_vectors` alone;
 //! names are sorted and times are zero, so that the same files always give the same archive.
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::case::{Case, CaseFiles};
 
 /// The archives, and the sources they are packed from.
 const VECTORS: &str = "vectors.tar.gz";
+const MORE_VECTORS: &str = "more_vectors.tar.gz";
 const GRAPHS: &str = "graphs.tar.gz";
 const INVENTORY: &str = "inventory.json.gz";
 
@@ -29,9 +31,11 @@ pub fn data_directory() -> PathBuf {
 /// All packed cases, by name.
 pub fn cases() -> Result<Vec<Case>> {
     let mut directories: BTreeMap<String, CaseFiles> = BTreeMap::new();
-    for (path, content) in unpack(&data_directory().join(VECTORS))? {
-        let (directory, file) = path.rsplit_once('/').unwrap_or(("", &path));
-        directories.entry(directory.to_string()).or_default().insert(file.to_string(), content);
+    for archive in [VECTORS, MORE_VECTORS] {
+        for (path, content) in unpack(&data_directory().join(archive))? {
+            let (directory, file) = path.rsplit_once('/').unwrap_or(("", &path));
+            directories.entry(directory.to_string()).or_default().insert(file.to_string(), content);
+        }
     }
     directories
         .into_iter()
@@ -53,8 +57,13 @@ pub fn inventory() -> Result<serde_json::Value> {
     read().map_err(|error| unreadable(&path, &error))
 }
 
-/// Packs `source/vectors`, `source/graphs` and `source/inventory.json` into `destination`.
+/// Packs `source/more_vectors`, if there is such a directory, into `destination`; else `source/vectors`, `source/graphs` and
+/// `source/inventory.json`.
 pub fn pack(source: &Path, destination: &Path) -> io::Result<()> {
+    let more = source.join("more_vectors");
+    if more.is_dir() {
+        return pack_directory(&more, &destination.join(MORE_VECTORS));
+    }
     pack_directory(&source.join("vectors"), &destination.join(VECTORS))?;
     pack_directory(&source.join("graphs"), &destination.join(GRAPHS))?;
     let inventory: serde_json::Value =

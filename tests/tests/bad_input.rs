@@ -130,9 +130,11 @@ fn a_variable_without_a_value_is_a_failed_precondition() {
 fn dividing_integers_by_zero_is_refused() {
     for op in ["Div", "FloorDiv", "FloorMod", "TruncateDiv"] {
         let graph = graph().constant("a", ints(&[1, 2])).constant("b", ints(&[1, 0]));
+        // TensorFlow 2.21 notices the last one only when it has divided.
+        let code = if op == "TruncateDiv" { Code::Internal } else { Code::InvalidArgument };
         check(
             graph.typed("bad", op, &["a", "b"], DType::Int32),
-            Code::InvalidArgument,
+            code,
             &["Integer division by zero", "bad", op],
         );
     }

@@ -67,7 +67,8 @@ fn lenet_recognises_digits_with_towers_in_processes() {
 fn wide_and_deep_comes_near_the_hidden_model() {
     let lines = lines_of_chief("wide_and_deep", 2, 2, &["--train_steps=1500"]);
     let (found, possible) = (last_number(&lines, "test AUC = "), last_number(&lines, "hidden model = "));
-    assert!(found > 0.65 && found < possible && possible < 0.95, "{lines:#?}");
+    // By chance it would be 0.5.
+    assert!(found > possible - 0.07 && found < possible && possible < 0.95, "{lines:#?}");
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn word2vec_finds_words_of_one_group() {
     let lines = lines_of("word2vec", &["--train_steps=2000"]);
     let part = last_number(&lines, "same group = ");
     // By chance it would be about 0.07.
-    assert!(part > 0.6, "{lines:#?}");
+    assert!(part > 0.85, "{lines:#?}");
     assert!(lines.iter().any(|line| line.starts_with("Nearest to dog: ")), "{lines:#?}");
 }
 
@@ -84,7 +85,7 @@ fn char_lstm_learns_to_write() {
     let arguments = ["--train_steps=150", "--hidden_units=64", "--learning_rate=0.01"];
     let lines = lines_of_chief("char_lstm", 1, 1, &arguments);
     let (found, possible) = (last_number(&lines, "test perplexity = "), last_number(&lines, "grammar = "));
-    assert!(found < 10.0 && found > possible && possible > 1.1, "{lines:#?}");
+    assert!(found < 3.0 && found > possible && possible > 1.1, "{lines:#?}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod arrays;
 mod control_flow;
 #[path = "gradients/edge_values.rs"]
 mod edge_values;
+#[path = "gradients/lists.rs"]
+mod lists;
 #[path = "gradients/math.rs"]
 mod math;
 #[path = "gradients/neural_network.rs"]
@@ -25,6 +27,7 @@ use tensorfleet_tests::gradient_check::GradientCase;
 const SHOWN_ELSEWHERE: &[&str] = &[
     // In `state`.
     "PreventGradient",
+    "RandomGamma",
     "ReadVariableOp",
     "ResourceGather",
     "ResourceGatherNd",
@@ -45,7 +48,7 @@ const SHOWN_ELSEWHERE: &[&str] = &[
 ];
 
 fn cases() -> Vec<GradientCase> {
-    [math::cases(), neural_network::cases(), arrays::cases(), control_flow::cases()]
+    [math::cases(), neural_network::cases(), arrays::cases(), control_flow::cases(), lists::cases()]
         .into_iter()
         .flatten()
         .collect()

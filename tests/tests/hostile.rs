@@ -2,7 +2,8 @@
 //! bounded time and memory.
 //!
 //! Random bytes test the decoders. Damaged versions of real graphs, fed with damaged values, get past the decoders
-//! and into planning and kernels. A failure names its seed; `TENSORFLEET_HOSTILE_SEED=N` runs that one alone, and
+//! and into planning and kernels; random nodes of every op get past the checks of
+//! attributes and shapes. A failure names its seed; `TENSORFLEET_HOSTILE_SEED=N` runs that one alone, and
 //! `TENSORFLEET_HOSTILE_CASES=N` asks for more than the few that every test run can afford.
 
 #![allow(clippy::unwrap_used)]
@@ -22,6 +23,7 @@ use tensorfleet_runtime::{DirectSession, RunOptions, SessionOptions, Task};
 use tensorfleet_tests::case::{Case, Step};
 use tensorfleet_tests::mutation::{Choices, damage_bytes, damage_graph, damaged_feed};
 use tensorfleet_tests::packed;
+use tensorfleet_tests::random_node::random_node;
 
 /// Enough for every real case, and far below what a hostile shape asks for.
 const MEMORY_LIMIT_BYTES: usize = 256 << 20;
@@ -31,6 +33,10 @@ const STEP_TIMEOUT: Duration = Duration::from_millis(50);
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// How many damaged cases an ordinary test run tries.
 const DEFAULT_CASES: u64 = 1500;
+/// How many random nodes an ordinary test run tries: a few of each op.
+const DEFAULT_RANDOM_NODES: u64 = 6000;
+/// Sets the seeds of random nodes apart from those of damaged graphs.
+const RANDOM_NODES: u64 = 0x6e6f_6465_0000_0000;
 
 static CASES: LazyLock<Vec<Case>> =
     LazyLock::new(|| packed::cases().unwrap().into_iter().filter(|case| case.cluster.is_none()).collect());
@@ -91,6 +97,10 @@ fn run_damaged(graph: GraphDef, case: &Case, mut choices: Choices) {
     let _ = session.close();
 }
 
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
 fn try_seed(seed: u64, ops: &[&str]) {
     let mut choices = Choices::new(seed);
     let case = &CASES[choices.below(CASES.len())];
@@ -111,11 +121,45 @@ fn try_seed(seed: u64, ops: &[&str]) {
 fn damaged_graphs_and_feeds_get_an_answer() {
     prepare();
     let ops: Vec<&str> = catalogue::all().iter().map(|op| op.name).collect();
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
         return try_seed(seed, &ops);
     }
     (0..number("TENSORFLEET_HOSTILE_CASES").unwrap_or(DEFAULT_CASES)).for_each(|seed| try_seed(seed, &ops));
+}
+
+fn try_random_node(seed: u64, ops: &[&'static str]) {
+    let mut choices = Choices::new(seed ^ RANDOM_NODES);
+    let op = ops[choices.below(ops.len())];
+    let Some(made) = random_node(op, &mut choices) else { return };
+    must_answer(&format!("random node of seed {seed} ({op})"), move || {
+        let session = DirectSession::new(Task::local(), SessionOptions::default());
+        if session.extend(made.graph).is_err() {
+            return;
+        }
+        let feeds: Vec<(&str, Tensor)> =
+            made.feeds.iter().map(|(name, value)| (&**name, value.clone())).collect();
+        let options = RunOptions { timeout: Some(STEP_TIMEOUT) };
+        let before: Vec<&str> = made.before.iter().map(String::as_str).collect();
+        let _ = session.run(&feeds, &[], &before, &options);
+        let fetches: &[&str] = if made.has_output { &["node:0"] } else { &[] };
+        for _ in 0..2 {
+            if let Err(status) = session.run(&feeds, fetches, &["node"], &options) {
+                assert!(!status.text().contains("panicked"), "{status}");
+            }
+        }
+        let _ = session.close();
+    });
+}
+
+#[test]
+fn random_nodes_of_every_op_get_an_answer() {
+    prepare();
+    let ops: Vec<&'static str> = catalogue::all().iter().map(|op| op.name).collect();
+    if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
+        return try_random_node(seed, &ops);
+    }
+    let cases = number("TENSORFLEET_HOSTILE_CASES").unwrap_or(DEFAULT_RANDOM_NODES);
+    (0..cases).for_each(|seed| try_random_node(seed, &ops));
 }
 
 #[test]

@@ -162,7 +162,8 @@ fn both_nodes_report_a_line_that_comes_close() {
 
 #[test]
 fn a_trainer_stops_at_its_last_step_even_if_a_parameter_server_was_lost() {
-    const LAST_STEP: i64 = 6000;
+    // So many that the chief reports before the end, even if the other worker is much faster.
+    const LAST_STEP: i64 = 12_000;
     let directory = tempfile::tempdir().unwrap();
     let flags = [
         format!("--checkpoint_dir={}", directory.path().display()),

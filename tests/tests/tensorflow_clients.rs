@@ -71,6 +71,16 @@ fn tensorflow_2_uses_functions_and_datasets() {
 }
 
 #[test]
+fn tensorflow_2_differentiates_loops_of_version_2() {
+    passes(&tensorflow_2(), "control_flow_v2.py");
+}
+
+#[test]
+fn tensorflow_2_brings_pictures_old_checkpoints_and_caches() {
+    passes(&tensorflow_2(), "pictures_and_files.py");
+}
+
+#[test]
 fn tensorflow_2_comes_with_twenty_clients_at_once() {
     crowd(&tensorflow_2());
 }
@@ -103,6 +113,16 @@ fn tensorflow_1_sends_tensors_of_every_kind_and_size() {
 #[test]
 fn tensorflow_1_uses_functions_and_datasets() {
     with_tensorflow_1(|interpreter| passes(&interpreter, "functions_and_datasets.py"));
+}
+
+#[test]
+fn tensorflow_1_differentiates_loops_of_version_2() {
+    with_tensorflow_1(|interpreter| passes(&interpreter, "control_flow_v2.py"));
+}
+
+#[test]
+fn tensorflow_1_brings_pictures_old_checkpoints_and_caches() {
+    with_tensorflow_1(|interpreter| passes(&interpreter, "pictures_and_files.py"));
 }
 
 #[test]

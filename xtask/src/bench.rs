@@ -17,10 +17,12 @@ const DEFAULT_ROUNDS: u32 = 5;
 const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
 /// Comparisons that `tensorfleet-benches` makes itself, and between which lines of the file their tables stand.
-const COMPARISONS: [(&str, [&str; 2]); 3] = [
+const COMPARISONS: [(&str, [&str; 2]); 5] = [
     ("cluster", ["<!-- clusters: begin -->", "<!-- clusters: end -->"]),
     ("checkpoint", ["<!-- checkpoints: begin -->", "<!-- checkpoints: end -->"]),
     ("training", ["<!-- training: begin -->", "<!-- training: end -->"]),
+    ("embeddings", ["<!-- embeddings: begin -->", "<!-- embeddings: end -->"]),
+    ("input", ["<!-- input: begin -->", "<!-- input: end -->"]),
 ];
 
 /// The command.
@@ -96,6 +98,7 @@ fn build(root: &Path) -> Result<(), String> {
     cargo
         .args(["build", "--release", "--package", "tensorfleet-benches", "--package", "tensorfleet-cli"])
         .args(["--package", "tensorfleet-examples", "--lib", "--bins", "--example", "mnist_replica"])
+        .args(["--example", "wide_and_deep"])
         .current_dir(root);
     match cargo.status() {
         Ok(status) if status.success() => Ok(()),

@@ -1,5 +1,6 @@
 //! What the command line accepts, and the help that teaches it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -142,6 +143,11 @@ pub(crate) struct ServeArguments {
     /// How much memory requests under way may take before more are refused (default: three quarters of the machine's).
     #[arg(long = "max-pending-mb", alias = "max_pending_mb", value_name = "MB")]
     pub(crate) max_pending_mb: Option<u32>,
+
+    /// Let graphs read and write files below this directory, and nowhere else; may be given several times (default: graphs may touch
+    /// whatever this process may).
+    #[arg(long = "allow-files", alias = "allow_files", value_name = "DIR")]
+    pub(crate) allow_files: Vec<PathBuf>,
 }
 
 const STATUS_HELP: &str = "\

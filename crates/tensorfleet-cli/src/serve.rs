@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let mut options = ServerOptions::new(cluster, &task.job, task.index);
     options.bind = arguments.bind;
     options.until_done = arguments.until_done;
+    options.file_roots = arguments.allow_files;
     options.peer_timeout = arguments.peer_timeout;
     options.max_pending_bytes = arguments.max_pending_mb.map(|megabytes| (megabytes as usize) << 20);
     options.session_timeout = arguments.session_timeout.unwrap_or(options.session_timeout);

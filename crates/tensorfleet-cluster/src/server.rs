@@ -1,10 +1,12 @@
 //! [`Server`]: one task's membership in a cluster, on one port.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, ensure, memory};
+use tensorfleet_ops::file_access::FileAccess;
 use tensorfleet_proto::tensorflow::{ConfigProto, RunMetadata};
 use tensorfleet_rpc::{ChannelOptions, Limits, Listener, serve};
 use tensorfleet_runtime::Task;
@@ -51,6 +53,8 @@ pub struct ServerOptions {
     /// How many bytes the requests under way may take together; more are refused with `ResourceExhausted`. `None`: most of
     /// the machine's memory.
     pub max_pending_bytes: Option<usize>,
+    /// The directories below which graphs may read and write files. Empty: wherever this process may, as in TensorFlow.
+    pub file_roots: Vec<PathBuf>,
     /// Ends the server by itself once sessions have come and gone, and none has come back for this long.
     pub until_done: Option<Duration>,
 }
@@ -67,6 +71,7 @@ impl ServerOptions {
             session_timeout: DEFAULT_PATIENCE,
             peer_timeout: None,
             max_pending_bytes: None,
+            file_roots: Vec::new(),
             until_done: None,
         }
     }
@@ -106,7 +111,13 @@ pub(crate) struct ServerCore {
 impl Server {
     /// Starts a server: when this returns, it listens.
     pub fn start(options: ServerOptions) -> Result<Server> {
-        let ServerOptions { cluster, job, task, bind, config, session_timeout, until_done, .. } = options;
+        let ServerOptions {
+            cluster, job, task, bind, config, session_timeout, file_roots, until_done, ..
+        } = options;
+        let files = match file_roots.is_empty() {
+            true => FileAccess::EVERYWHERE,
+            false => FileAccess::below(&file_roots)?,
+        };
         let channels =
             options.peer_timeout.map_or_else(ChannelOptions::default, ChannelOptions::believing_for);
         let limits = options.max_pending_bytes.map_or_else(Limits::default, Limits::pending_bytes);
@@ -125,7 +136,7 @@ impl Server {
         let cluster = Arc::new(cluster);
         let own = TaskId::new(&job, task);
         let peers = Arc::new(Peers::new(cluster.clone(), channels));
-        let worker = Arc::new(Worker::new(Task::new(&job, task), peers.clone()));
+        let worker = Arc::new(Worker::new(Task::with_file_access(&job, task, files), peers.clone()));
         let master = Master::new(own.clone(), worker.clone(), peers.clone(), config, session_timeout);
         let core = Arc::new(ServerCore {
             task: own,

@@ -416,10 +416,9 @@ impl TensorMessages {
                     Err(status) => return Some(Err(status)),
                 }
             }
+            // Small ones first: a message of them is kept back until there is a big one, and both leave with one call.
+            self.ready.make_contiguous().sort_by_key(|value| !is_small(value));
         }
-        let is_small = |(_, value): &(usize, Transfer)| {
-            value.as_ref().is_none_or(|tensor| tensor.byte_size() <= SMALL_TENSOR_BYTES)
-        };
         let small = self.ready.iter().take_while(|value| is_small(value)).count();
         let batch: Vec<(usize, Transfer)> = self.ready.drain(..small.max(1)).collect();
         let mut rest = RecvTensorsResponse::default();
@@ -432,6 +431,10 @@ impl TensorMessages {
         }
         Some(Ok(tensors::with_named_tensors(RESULT_FIELD, &live, &rest)))
     }
+}
+
+fn is_small((_, value): &(usize, Transfer)) -> bool {
+    value.as_ref().is_none_or(|tensor| tensor.byte_size() <= SMALL_TENSOR_BYTES)
 }
 
 fn named_tensors(protos: Vec<NamedTensorProto>) -> Result<Vec<(String, Tensor)>> {

@@ -25,4 +25,4 @@ pub use graph_def::{GraphLimits, parse_endpoint};
 pub use resource_handle::ResourceHandle;
 pub use shape::{Dim, PartialShape, Shape};
 pub use status::{Code, Result, Status};
-pub use tensor::{Tensor, Variant};
+pub use tensor::{Tensor, Variant, VariantObject};

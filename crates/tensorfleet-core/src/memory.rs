@@ -6,7 +6,10 @@
 //! bound, and handed out again. And sizes come from graphs that anyone may send, so all live blocks count
 //! against one limit; beyond it an allocation is an error, not an abort.
 //!
-//! Every block is initialised memory: zeroed when it is new, holding old values when it is recycled.
+//! Every block is initialised memory: zeroed when it is new, holding old values when it is recycled. Large blocks are mapped
+//! ([`pages`]): their zeros cost nothing, and pages nobody writes to, such as those a size was rounded up by, take no memory.
+
+mod pages;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -23,6 +26,8 @@ pub const ALIGNMENT: usize = 64;
 const RECYCLE_FROM: usize = 32 << 10;
 /// Larger blocks go back to the system at once, so that one huge tensor does not stay resident for ever.
 const RECYCLE_UP_TO: usize = 128 << 20;
+/// Blocks of this size and above are mapped. The allocator would write zeros into all of them.
+const MAP_FROM: usize = 4 << 20;
 /// How many bytes of freed blocks are kept at most.
 const KEEP_BYTES: usize = 256 << 20;
 /// Quarter steps between powers of two, so that rounding a size up wastes at most a fifth.
@@ -49,6 +54,11 @@ pub fn limit_bytes() -> usize {
         }
         limit => limit,
     }
+}
+
+/// Whether `bytes` more would fit below the limit, for what holds tensors and is big by itself.
+pub fn check_fits(bytes: usize) -> Result<()> {
+    Reservation::new(bytes).map(drop)
 }
 
 /// Bytes held by live tensors now (small ones, which live inside their header, not counted).
@@ -84,8 +94,8 @@ impl Block {
     /// A block of at least `len` zero bytes.
     pub(crate) fn zeroed(len: usize) -> Result<Block> {
         let (mut block, is_zero) = Block::obtain(len)?;
-        if !is_zero {
-            block.bytes_mut().fill(0);
+        if !is_zero && let Some(bytes) = block.bytes_mut().get_mut(..len) {
+            bytes.fill(0);
         }
         Ok(block)
     }
@@ -109,6 +119,10 @@ impl Block {
 
     fn allocate(reservation: Reservation) -> Result<Block> {
         let capacity = reservation.0;
+        if capacity >= MAP_FROM {
+            let start = pages::map(capacity).ok_or_else(|| exhausted(capacity))?;
+            return Ok(Block { start, reservation });
+        }
         let layout = layout(capacity).ok_or_else(|| exhausted(capacity))?;
         // SAFETY: the layout's size is not zero (`len.max(1)`, or a size class).
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| exhausted(capacity))?;
@@ -140,8 +154,11 @@ fn layout(capacity: usize) -> Option<Layout> {
 }
 
 fn free(start: NonNull<u8>, capacity: usize) {
-    if let Some(layout) = layout(capacity) {
-        // SAFETY: the block was allocated in `Block::fresh` with this very layout and is freed once.
+    if capacity >= MAP_FROM {
+        // SAFETY: a block of this size was mapped in `Block::allocate`, with this capacity, and is freed once.
+        unsafe { pages::unmap(start, capacity) };
+    } else if let Some(layout) = layout(capacity) {
+        // SAFETY: a smaller block was allocated in `Block::allocate` with this very layout and is freed once.
         unsafe { dealloc(start.as_ptr(), layout) };
     }
 }
@@ -248,10 +265,13 @@ mod tests {
 
     #[test]
     fn zeroed_blocks_are_zero_even_when_recycled() {
-        for _ in 0..3 {
-            let mut block = Block::zeroed(RECYCLE_FROM * 3).unwrap();
-            assert!(block.bytes_mut().iter().all(|&byte| byte == 0));
-            block.bytes_mut().fill(7);
+        for len in [RECYCLE_FROM * 3, MAP_FROM + 12_345, RECYCLE_UP_TO + 1] {
+            for _ in 0..3 {
+                let mut block = Block::zeroed(len).unwrap();
+                assert!(block.start().as_ptr().addr().is_multiple_of(ALIGNMENT));
+                assert!(block.bytes_mut()[..len].iter().all(|&byte| byte == 0));
+                block.bytes_mut().fill(7);
+            }
         }
     }
 }

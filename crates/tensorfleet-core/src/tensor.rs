@@ -75,49 +75,91 @@ impl std::ops::Deref for Strings {
 
 /// An opaque value: a named type with metadata and tensors, as it travels, or an object of this process.
 #[derive(Clone)]
-pub struct Variant {
-    data: Arc<VariantTensorDataProto>,
-    object: Option<Arc<dyn Any + Send + Sync>>,
+pub struct Variant(Content);
+
+#[derive(Clone)]
+enum Content {
+    Data(Arc<VariantTensorDataProto>),
+    Object(Arc<dyn VariantObject>),
+}
+
+/// An object of this process that variants hold.
+pub trait VariantObject: Any + Send + Sync {
+    /// The name of its type, as TensorFlow's variants have it.
+    fn type_name(&self) -> &str;
+
+    /// The value as it travels. By default that is the type's name and nothing more, by which a receiver can tell what
+    /// it did not get.
+    fn to_data(&self) -> VariantTensorDataProto {
+        VariantTensorDataProto { type_name: self.type_name().to_string(), ..Default::default() }
+    }
 }
 
 impl Variant {
     /// A value as it came.
     pub fn new(data: VariantTensorDataProto) -> Variant {
-        Variant { data: Arc::new(data), object: None }
+        Variant(Content::Data(Arc::new(data)))
     }
 
-    /// An object, which stays in this process: whoever receives the variant elsewhere gets its type's name and nothing
-    /// more.
-    pub fn from_object<T: Any + Send + Sync>(type_name: &str, object: T) -> Variant {
-        let data = VariantTensorDataProto { type_name: type_name.to_string(), ..Default::default() };
-        Variant { data: Arc::new(data), object: Some(Arc::new(object)) }
+    /// An object.
+    pub fn from_object(object: impl VariantObject) -> Variant {
+        Variant(Content::Object(Arc::new(object)))
+    }
+
+    /// The name of the value's type.
+    pub fn type_name(&self) -> &str {
+        match &self.0 {
+            Content::Data(data) => &data.type_name,
+            Content::Object(object) => object.type_name(),
+        }
     }
 
     /// The value as it travels.
-    pub fn data(&self) -> &VariantTensorDataProto {
-        &self.data
+    pub fn to_data(&self) -> VariantTensorDataProto {
+        match &self.0 {
+            Content::Data(data) => VariantTensorDataProto::clone(data),
+            Content::Object(object) => object.to_data(),
+        }
+    }
+
+    /// The value as it came, if it did and is no object.
+    pub fn data(&self) -> Option<&VariantTensorDataProto> {
+        match &self.0 {
+            Content::Data(data) => Some(data),
+            Content::Object(_) => None,
+        }
     }
 
     /// The object, if there is one and it is a `T`.
-    pub fn object<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.object.as_deref()?.downcast_ref()
+    pub fn object<T: VariantObject>(&self) -> Option<&T> {
+        match &self.0 {
+            Content::Object(object) => (&**object as &dyn Any).downcast_ref(),
+            Content::Data(_) => None,
+        }
+    }
+
+    /// The object for writing, if there is one, it is a `T`, and nobody else holds it.
+    pub fn object_mut<T: VariantObject>(&mut self) -> Option<&mut T> {
+        match &mut self.0 {
+            Content::Object(object) => (Arc::get_mut(object)? as &mut dyn Any).downcast_mut(),
+            Content::Data(_) => None,
+        }
     }
 }
 
 impl PartialEq for Variant {
     fn eq(&self, other: &Variant) -> bool {
-        let is_same_object = match (&self.object, &other.object) {
-            (None, None) => true,
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        match (&self.0, &other.0) {
+            (Content::Data(a), Content::Data(b)) => a == b,
+            (Content::Object(a), Content::Object(b)) => Arc::ptr_eq(a, b),
             _ => false,
-        };
-        is_same_object && self.data == other.data
+        }
     }
 }
 
 impl fmt::Debug for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Variant({})", self.data.type_name)
+        write!(f, "Variant({})", self.type_name())
     }
 }
 
@@ -392,6 +434,14 @@ impl Tensor {
         match &self.data {
             Data::Variants(variants) => Ok(variants),
             _ => Err(self.is_not(DType::Variant)),
+        }
+    }
+
+    /// The variants for writing, if nobody else holds them.
+    pub fn variants_mut(&mut self) -> Option<&mut [Variant]> {
+        match &mut self.data {
+            Data::Variants(variants) => Arc::get_mut(variants),
+            _ => None,
         }
     }
 

@@ -42,7 +42,7 @@ impl Tensor {
                 proto.resource_handle_val = handles.iter().map(ResourceHandle::to_proto).collect();
             }
             Data::Variants(variants) => {
-                proto.variant_val = variants.iter().map(|variant| variant.data().clone()).collect();
+                proto.variant_val = variants.iter().map(Variant::to_data).collect();
             }
         }
         proto

@@ -1,4 +1,4 @@
-//! TensorFlow's file formats: checkpoints ([`bundle`]), the sorted tables they rest on ([`table`]), record files
+//! TensorFlow's file formats: checkpoints ([`bundle`], and [`slice_file`] for old ones), the sorted tables they rest on ([`table`]), record files
 //! ([`record`]) and event files ([`event_file`]).
 //!
 //! This crate knows bytes, tensors and files; it knows no graphs, ops or sessions. What it writes is byte for byte
@@ -11,6 +11,7 @@ pub mod checksum;
 pub mod event_file;
 mod ordered_code;
 pub mod record;
+pub mod slice_file;
 mod snappy;
 pub mod table;
 pub mod tensor_slice;

@@ -107,7 +107,21 @@ impl RecordReader {
 
     /// Up to `count` bytes. Memory grows with what is there, not with what a length claims.
     fn take(&mut self, count: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(count.min(BUFFER_BYTES as u64) as usize);
+        if count <= BUFFER_BYTES as u64 {
+            let mut bytes = vec![0; count as usize];
+            let mut filled = 0;
+            while filled < bytes.len() {
+                match self.input.read(&mut bytes[filled..]) {
+                    Ok(0) => break,
+                    Ok(more) => filled += more,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(self.failed(&error)),
+                }
+            }
+            bytes.truncate(filled);
+            return Ok(bytes);
+        }
+        let mut bytes = Vec::with_capacity(BUFFER_BYTES);
         match (&mut self.input).take(count).read_to_end(&mut bytes) {
             Ok(_) => Ok(bytes),
             Err(error) => Err(self.failed(&error)),

@@ -17,6 +17,7 @@ static GROUPS: &[&[&[Op]]] = &[
     crate::nn::FAMILIES,
     crate::training::FAMILIES,
     crate::state::FAMILIES,
+    crate::lists::FAMILIES,
     crate::io::FAMILIES,
     crate::strings::FAMILIES,
     crate::random::FAMILIES,

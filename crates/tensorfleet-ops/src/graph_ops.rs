@@ -1,6 +1,8 @@
 //! Graph basics: constants, placeholders, identities, and ops that exist for their edges.
 
-use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
+use prost::Message as _;
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_proto::tensorflow::{TensorProto, attr_value};
 
 use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
@@ -81,19 +83,55 @@ fn no_op(_: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 fn const_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
-    Ok(vec![ctx.attr::<Tensor>("value")?.shape().into()])
+    let shape = match uniform(ctx.node)? {
+        Some((_, shape)) => shape,
+        None => ctx.attr::<Tensor>("value")?.shape().clone(),
+    };
+    Ok(vec![(&shape).into()])
 }
 
-/// `Const`: the value is decoded once and shared by all steps.
+/// Constants of many equal numbers that are larger than this are made when they are needed. TensorFlow's programs write the
+/// first values of an optimizer's slots so: kept, they would be as large as the slots, for ever.
+const KEEP_UNIFORM_BYTES: usize = 1 << 20;
+
+/// The value and shape of a constant that is one number many times over, if it is large.
+fn uniform<'a>(node: &'a NodeSpec<'_>) -> Result<Option<(&'a TensorProto, Shape)>> {
+    let attr = node.node().attrs.get("value").and_then(|attr| attr.value.as_ref());
+    let Some(attr_value::Value::Tensor(proto)) = attr else { return Ok(None) };
+    let (Ok(dtype), Some(shape)) = (DType::from_number(proto.dtype), &proto.tensor_shape) else {
+        return Ok(None);
+    };
+    if !dtype.is_plain() || !proto.tensor_content.is_empty() {
+        return Ok(None);
+    }
+    // One number may be many bytes, none is zero; many numbers are rarely so many that they matter here.
+    let is_one = proto.encoded_len() < 256;
+    let shape = Shape::from_proto(shape)?;
+    let is_large = shape.num_elements() > KEEP_UNIFORM_BYTES / dtype.size().unwrap_or(1);
+    Ok((is_one && is_large).then_some((&**proto, shape)))
+}
+
+/// `Const`: the value is decoded once and shared by all steps, unless it is large and easily made.
 fn const_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    let value: Tensor = node.attr("value")?;
     let dtype = node.output_dtype(0)?;
-    ensure!(
-        value.dtype() == dtype,
-        InvalidArgument,
-        "the value is a {} tensor, but attr dtype says {dtype}",
-        value.dtype()
-    );
+    let check = |found: DType| -> Result<()> {
+        ensure!(
+            found == dtype,
+            InvalidArgument,
+            "the value is a {found} tensor, but attr dtype says {dtype}"
+        );
+        Ok(())
+    };
+    if let Some((proto, _)) = uniform(node)? {
+        check(DType::from_number(proto.dtype)?)?;
+        let proto = proto.clone();
+        return Ok(KernelBox::from_fn(move |ctx| {
+            ctx.set_output(0, Tensor::from_proto(&proto)?);
+            Ok(())
+        }));
+    }
+    let value: Tensor = node.attr("value")?;
+    check(value.dtype())?;
     Ok(KernelBox::from_fn(move |ctx| {
         ctx.set_output(0, value.clone());
         Ok(())

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use tensorfleet_core::{DType, ResourceHandle, Result, Status, Tensor};
 
 use crate::cancellation::Cancellation;
+use crate::file_access::FileAccess;
 use crate::functions::Functions;
 use crate::rendezvous::Rendezvous;
 use crate::resource::{Resource, ResourceManager};
@@ -135,6 +136,11 @@ pub struct AsyncContext {
 }
 
 impl Context<'_> {
+    /// The files the node may touch. Whoever opens one asks this first.
+    pub fn file_access(&self) -> &FileAccess {
+        self.step.resources.file_access()
+    }
+
     /// The number of inputs.
     pub fn num_inputs(&self) -> usize {
         self.inputs.len()
@@ -143,6 +149,15 @@ impl Context<'_> {
     /// Input `index`.
     pub fn input(&self, index: usize) -> Result<&Tensor> {
         tensor_at(self.inputs, index)
+    }
+
+    /// Lets `look` see input `index`, a tensor or the value of a variable. A writer of the variable waits meanwhile. For ops that
+    /// [look at variables](crate::op::Op::looks_at_variables).
+    pub fn look<R>(&self, index: usize, look: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
+        match self.inputs.get(index) {
+            Some(Some(Value::Ref(variable))) => variable.inspect(look),
+            _ => look(self.input(index)?),
+        }
     }
 
     /// Takes input `index` out. If nobody else holds it, the tensor is unique and may be overwritten.

@@ -12,7 +12,9 @@
 pub mod builder;
 pub mod cancellation;
 pub mod catalogue;
+pub mod denormals;
 pub mod dispatch;
+pub mod file_access;
 pub mod functions;
 pub mod gradients;
 pub mod kernel;
@@ -31,6 +33,7 @@ mod control_flow;
 mod data;
 mod graph_ops;
 mod io;
+mod lists;
 mod math;
 mod nn;
 mod random;
@@ -38,6 +41,7 @@ mod state;
 mod strings;
 mod training;
 mod unsupported;
+mod variants;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -72,6 +72,9 @@ pub enum Cost {
     /// About one pass over inputs and outputs.
     #[default]
     Linear,
+    /// About one pass over an output whose shape is the value of input 0 (fills, random numbers): the inputs are small whatever
+    /// the work.
+    Shaped,
     /// Many operations per byte (matrix products, convolutions).
     Heavy,
 }
@@ -98,6 +101,9 @@ pub struct Op {
     pub cost: Cost,
     /// Whether it may take a reference to a variable that has no value yet.
     pub allows_uninitialized: bool,
+    /// Whether it only looks at a variable where its declaration says value: it may get the variable itself, and asks for
+    /// inputs with [`Context::look`](crate::kernel::Context::look).
+    pub looks_at_variables: bool,
 }
 
 impl Op {
@@ -114,6 +120,7 @@ impl Op {
             flow: Flow::Plain,
             cost: Cost::Linear,
             allows_uninitialized: false,
+            looks_at_variables: false,
         }
     }
 
@@ -168,6 +175,13 @@ impl Op {
     /// Lets the op take references to variables without a value.
     pub const fn allow_uninitialized(mut self) -> Op {
         self.allows_uninitialized = true;
+        self
+    }
+
+    /// Says that the op reads little of a large variable, such as some rows or the shape. It then holds no snapshot of it, for
+    /// which a writer would have to copy the whole.
+    pub const fn looks_at_variables(mut self) -> Op {
+        self.looks_at_variables = true;
         self
     }
 }

@@ -18,6 +18,8 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::denormals::FlushDenormals;
+
 /// Work below this many nanoseconds (estimated) is not worth another thread.
 const WORTH_SHARING_NS: usize = 100_000;
 /// A shard should be at least this much work.
@@ -175,6 +177,7 @@ impl Crew {
     }
 
     fn serve(&self) {
+        let _as_the_caller = FlushDenormals::begin();
         let mut invitations = self.invitations.lock();
         loop {
             match invitations.pop_front() {

@@ -11,6 +11,8 @@ use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{ResourceHandle, Result, Status};
 
+use crate::file_access::FileAccess;
+
 /// Something that lives in a [`ResourceManager`].
 pub trait Resource: Any + Send + Sync {
     /// What it is, in a word, for error messages and TensorFlow's type names.
@@ -29,6 +31,7 @@ pub struct ResourceManager {
     default_container: String,
     containers: RwLock<FxHashMap<String, FxHashMap<Key, Entry>>>,
     next_private: AtomicU64,
+    file_access: FileAccess,
 }
 
 struct Entry {
@@ -43,7 +46,18 @@ impl ResourceManager {
             default_container: default_container.to_string(),
             containers: RwLock::default(),
             next_private: AtomicU64::new(0),
+            file_access: FileAccess::EVERYWHERE,
         }
+    }
+
+    /// The same, with these files for the nodes that use it.
+    pub fn with_file_access(self, file_access: FileAccess) -> ResourceManager {
+        ResourceManager { file_access, ..self }
+    }
+
+    /// The files that nodes on the device may touch.
+    pub fn file_access(&self) -> &FileAccess {
+        &self.file_access
     }
 
     /// The container for an op's `container` attribute: the default one if that is empty.

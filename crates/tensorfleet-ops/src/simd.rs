@@ -1,4 +1,5 @@
-//! [`simd_dispatch!`](crate::simd_dispatch): one loop, compiled for the baseline and for AVX2, chosen at run time.
+//! [`simd_dispatch!`](crate::simd_dispatch) and [`simd_dispatch_widest!`](crate::simd_dispatch_widest): one loop, compiled for the
+//! baseline, for AVX2 and perhaps for AVX-512, chosen at run time.
 //!
 //! The crate is built for any x86-64, whose baseline has vectors of four floats and no rounding or blending
 //! instructions. Hot loops gain a factor of two and more from AVX2, so they are compiled a second time with these
@@ -65,8 +66,67 @@ macro_rules! simd_dispatch {
     )+};
 }
 
+/// Whether the vector features that [`simd_dispatch_widest!`](crate::simd_dispatch_widest) compiles for are there.
+#[inline(always)]
+pub fn has_widest_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        has_wide_vectors()
+            && std::arch::is_x86_feature_detected!("avx512f")
+            && std::arch::is_x86_feature_detected!("avx512vl")
+            && std::arch::is_x86_feature_detected!("avx512bw")
+            && std::arch::is_x86_feature_detected!("avx512dq")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+/// Like [`simd_dispatch!`](crate::simd_dispatch), with a third version for AVX-512. For loops with tens of operations per element,
+/// such as exponentials, where the width of vectors is what counts; others wait for memory, and would only take longer to compile.
+#[macro_export]
+macro_rules! simd_dispatch_widest {
+    ($(
+        $(#[$meta:meta])*
+        $visibility:vis fn $name:ident $([$($generics:tt)*])? ($($arg:ident : $type:ty),* $(,)?) $(-> $output:ty)?
+        $body:block
+    )+) => {$(
+        $(#[$meta])*
+        $visibility fn $name $(<$($generics)*>)? ($($arg: $type),*) $(-> $output)? {
+            #[inline(always)]
+            fn body $(<$($generics)*>)? ($($arg: $type),*) $(-> $output)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")]
+                fn widest $(<$($generics)*>)? ($($arg: $type),*) $(-> $output)? {
+                    body($($arg),*)
+                }
+                if $crate::simd::has_widest_vectors() {
+                    // SAFETY: `widest` has a safe body and needs nothing but the features just found present.
+                    return unsafe { widest($($arg),*) };
+                }
+            }
+            $crate::simd_dispatch! {
+                fn narrower $([$($generics)*])? ($($arg: $type),*) $(-> $output)? {
+                    body($($arg),*)
+                }
+            }
+            narrower($($arg),*)
+        }
+    )+};
+}
+
 #[cfg(test)]
 mod tests {
+    simd_dispatch_widest! {
+        fn doubled[T: Copy + std::ops::Add<Output = T>](values: &mut [T]) -> usize {
+            values.iter_mut().for_each(|value| *value = *value + *value);
+            values.len()
+        }
+    }
+
     simd_dispatch! {
         /// The sum of products, by lanes.
         fn dot[T: Copy + Default + std::ops::Add<Output = T> + std::ops::Mul<Output = T>](a: &[T], b: &[T]) -> T {
@@ -80,6 +140,8 @@ mod tests {
     #[test]
     fn generic_and_plain_functions_are_dispatched() {
         assert_eq!(dot(&[1.0f32, 2.0], &[3.0, 4.0]), 11.0);
+        let mut floats = [1.5f32; 40];
+        assert_eq!((doubled(&mut floats), floats), (40, [3.0; 40]));
         let mut values = [1, -2, i32::MIN];
         negate(&mut values);
         assert_eq!(values, [-1, 2, i32::MIN]);

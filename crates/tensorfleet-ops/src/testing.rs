@@ -6,6 +6,7 @@ use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{Endpoint, Node, NodeId, PartialShape, Result, Status, Tensor};
 
 use crate::cancellation::Cancellation;
+use crate::denormals::FlushDenormals;
 use crate::kernel::{AsyncContext, Context, FrameIteration, KernelBox, Outputs, StepContext, Value};
 use crate::node_spec::NodeSpec;
 use crate::rendezvous::{OnReceived, Rendezvous, Transfer};
@@ -121,6 +122,7 @@ impl TestOp {
             let (mut inputs, step) = (self.inputs.clone(), &self.step);
             let mut outputs: Outputs = (0..spec.outputs.len()).map(|_| None).collect();
             let frame = FrameIteration::default();
+            let _flushing = FlushDenormals::begin();
             kernel.compute(&mut Context {
                 step,
                 frame,
@@ -145,6 +147,7 @@ impl TestOp {
             KernelBox::Sync(kernel) => {
                 let mut outputs: Outputs = (0..spec.outputs.len()).map(|_| None).collect();
                 let (inputs, step) = (&mut self.inputs[..], &self.step);
+                let _flushing = FlushDenormals::begin();
                 kernel.compute(&mut Context {
                     step,
                     frame,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tensorfleet_core::DeviceName;
+use tensorfleet_ops::file_access::FileAccess;
 use tensorfleet_ops::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, DeviceLocality};
 
@@ -27,12 +28,17 @@ impl Task {
 
     /// Task `index` of job `job`, with no resources yet.
     pub fn new(job: &str, index: u32) -> Arc<Task> {
+        Task::with_file_access(job, index, FileAccess::EVERYWHERE)
+    }
+
+    /// The same, with graphs confined to these files.
+    pub fn with_file_access(job: &str, index: u32, files: FileAccess) -> Arc<Task> {
         let device = DeviceName::full(job, index, "CPU", 0);
         Arc::new(Task {
             device_text: device.to_string().into(),
             device,
             incarnation: random_nonzero(),
-            resources: Arc::new(ResourceManager::new(job)),
+            resources: Arc::new(ResourceManager::new(job).with_file_access(files)),
             next_step: AtomicI64::new(1),
         })
     }

@@ -171,7 +171,7 @@ impl Initializer {
         match &self.0 {
             Rule::Zeros => graph.zeros(dtype, shape.clone()),
             Rule::Ones => graph.ones(dtype, shape.clone()),
-            Rule::Constant(value) => graph.constant(spread(value.clone()?, shape, dtype)?).check(),
+            Rule::Constant(value) => constant(graph, value.clone()?, shape, dtype),
             Rule::Normal { mean, stddev, seed } => draw(Random::normal(*mean, *stddev, *seed)),
             Rule::TruncatedNormal { mean, stddev, seed } => draw(Random::truncated(*mean, *stddev, *seed)),
             Rule::Uniform { low, high, seed } => draw(Random::uniform(*low, *high, *seed)),
@@ -208,8 +208,8 @@ impl fmt::Debug for Initializer {
     }
 }
 
-/// The tensor in the variable's shape: one number fills it, as many elements as there is room for are laid out in it.
-fn spread(value: Tensor, shape: &Shape, dtype: DType) -> Result<Tensor> {
+/// The value in the variable's shape: one number fills it, as many elements as there is room for are laid out in it.
+fn constant(graph: &Graph, value: Tensor, shape: &Shape, dtype: DType) -> Result<Output> {
     let wrong = |what: String| Status::invalid_argument(format!("A constant initializer {what}"));
     let value = match value.dtype() == dtype {
         true => value,
@@ -217,7 +217,7 @@ fn spread(value: Tensor, shape: &Shape, dtype: DType) -> Result<Tensor> {
             .ok_or_else(|| wrong(format!("of dtype {} cannot fill a {dtype} variable", value.dtype())))?,
     };
     if value.num_elements() == shape.num_elements() {
-        return value.reshaped(shape.clone());
+        return graph.constant(value.reshaped(shape.clone())?).check();
     }
     if value.num_elements() != 1 {
         return Err(wrong(format!(
@@ -225,13 +225,16 @@ fn spread(value: Tensor, shape: &Shape, dtype: DType) -> Result<Tensor> {
             value.num_elements()
         )));
     }
-    if let Ok([text]) = value.as_strings() {
-        return Tensor::from_strings(vec![text.clone(); shape.num_elements()], shape);
-    }
-    let element = value.as_bytes()?;
-    let mut filled = Tensor::allocate(dtype, shape.clone())?;
-    filled.make_bytes_mut()?.chunks_exact_mut(element.len()).for_each(|at| at.copy_from_slice(element));
-    Ok(filled)
+    let value = value.reshaped(Shape::scalar())?;
+    graph.filled("Const", shape.clone(), value.clone(), |shape| {
+        if let Ok([text]) = value.as_strings() {
+            return Tensor::from_strings(vec![text.clone(); shape.num_elements()], &shape);
+        }
+        let element = value.as_bytes()?;
+        let mut filled = Tensor::allocate(dtype, shape)?;
+        filled.make_bytes_mut()?.chunks_exact_mut(element.len()).for_each(|at| at.copy_from_slice(element));
+        Ok(filled)
+    })
 }
 
 /// How many connections a unit of a layer with weights of this shape has: the last dimension counts outputs, the one

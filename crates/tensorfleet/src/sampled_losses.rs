@@ -31,6 +31,7 @@ enum Drawn {
     Uniform,
     LogUniform,
     Unigram { counts: Vec<f32>, distortion: f32 },
+    LearnedUnigram,
 }
 
 /// Classes that were drawn, and how often each class was to be expected among them.
@@ -62,6 +63,24 @@ impl CandidateSampler {
         CandidateSampler { distribution, ..CandidateSampler::uniform(classes) }
     }
 
+    /// Classes in proportion to how often each has been among the labels so far, counted from one: the sampler learns while
+    /// it is used.
+    ///
+    /// ```
+    /// # use tensorfleet::{CandidateSampler, Graph, Session};
+    /// let g = Graph::new();
+    /// let labels = g.constant([[2i64], [2]]);
+    /// let drawn = CandidateSampler::learned_unigram(4).unique(false).seed(1).sample(&labels, 2)?;
+    /// let session = Session::new(&g);
+    /// let expected = |_| Ok(session.run(&drawn.true_expected)?.as_slice::<f32>()?[0]);
+    /// let expected: Vec<f32> = (0..3).map(expected).collect::<Result<_, tensorfleet::Status>>()?;
+    /// assert_eq!(expected, [0.5, 1.0, 1.25]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn learned_unigram(classes: i64) -> CandidateSampler {
+        CandidateSampler { distribution: Drawn::LearnedUnigram, ..CandidateSampler::uniform(classes) }
+    }
+
     /// Whether a class is drawn only once; it is if nothing is said.
     pub fn unique(mut self, is_unique: bool) -> CandidateSampler {
         self.is_unique = is_unique;
@@ -81,6 +100,7 @@ impl CandidateSampler {
             Drawn::Uniform => "UniformCandidateSampler",
             Drawn::LogUniform => "LogUniformCandidateSampler",
             Drawn::Unigram { .. } => "FixedUnigramCandidateSampler",
+            Drawn::LearnedUnigram => "LearnedUnigramCandidateSampler",
         };
         let (seed, seed2) = graph.seeds_for(self.seed);
         let drawn = labels.cast(DType::Int64)?.op(op).attr("num_true", true_classes(labels)?);

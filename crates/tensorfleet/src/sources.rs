@@ -96,7 +96,7 @@ impl Graph {
     }
 
     /// A constant if it is small, else a fill, so that the definition of the graph stays small.
-    fn filled(
+    pub(crate) fn filled(
         &self,
         name: &str,
         shape: Shape,

@@ -121,6 +121,22 @@ fn pools() -> Vec<GradientCase> {
             [spread(&[2, size, size, 2], -1.0, 1.0)],
             move |g, x| with("AvgPoolGrad", attrs)(g, &[g.constant(vec![2, 3, 3, 2]), x[0].clone()]),
         ));
+        // The picture stays, since a maximum that moves to another pixel has no derivative.
+        let picture = || spread(&[2, 3, 3, 2], -1.0, 1.0);
+        cases.push(GradientCase::new(
+            "MaxPoolGrad",
+            [spread(&[2, size, size, 2], -1.0, 1.0)],
+            move |g, x| {
+                let image = g.constant(picture());
+                let pooled = with("MaxPool", attrs)(g, std::slice::from_ref(&image))?.remove(0);
+                with("MaxPoolGrad", attrs)(g, &[image, pooled, &x[0] * &x[0]])
+            },
+        ));
+        cases.push(GradientCase::new("MaxPoolGradGrad", [spread(&[2, 3, 3, 2], -1.0, 1.0)], move |g, x| {
+            let image = g.constant(picture());
+            let pooled = with("MaxPool", attrs)(g, std::slice::from_ref(&image))?.remove(0);
+            with("MaxPoolGradGrad", attrs)(g, &[image, pooled, &x[0] * &x[0]])
+        }));
     }
     let radius = [("depth_radius", Attr::Int(1)), ("alpha", Attr::Number(0.5)), ("beta", Attr::Number(0.75))];
     cases.push(

@@ -158,3 +158,35 @@ fn the_same_program_builds_the_same_gradient_nodes() {
     };
     assert_eq!(build(), build());
 }
+
+#[test]
+fn samples_of_gamma_distributions_move_with_their_shapes() {
+    let g = Graph::new();
+    let alpha = g.constant([0.7f64, 3.0, 12.0]);
+    let node =
+        g.op("RandomGamma").input(g.constant([2i32, 2])).input(&alpha).attr("seed", 3i64).attr("seed2", 1i64);
+    let samples = node.output().unwrap();
+    let weighted = &samples * &g.constant([1.0f64, 2.0, -1.5]);
+    let gradient = g.gradients([&weighted], [&alpha]).unwrap().remove(0).unwrap().dense().unwrap();
+    let values = Session::new(&g).run([&samples, &gradient]).unwrap();
+    let (samples, found) = (values[0].as_slice::<f64>().unwrap(), values[1].as_slice::<f64>().unwrap());
+    for (index, (&alpha, weight)) in [0.7f64, 3.0, 12.0].iter().zip([1.0, 2.0, -1.5]).enumerate() {
+        // By the definition: the quantile stays, P(alpha, sample) = const.
+        let g = Graph::new();
+        let quantile = |a: f64, x: f64| {
+            let value = g.op("Igamma").input(g.constant(a)).input(g.constant(x)).output().unwrap();
+            Session::new(&g).run(&value).unwrap().to_scalar::<f64>().unwrap()
+        };
+        let slope = |x: f64| {
+            let h = 1e-5;
+            let by_alpha = quantile(alpha + h, x) - quantile(alpha - h, x);
+            -by_alpha / (quantile(alpha, x + h) - quantile(alpha, x - h))
+        };
+        let want: f64 = samples.iter().skip(index).step_by(3).map(|&x| slope(x) * weight).sum();
+        assert!(
+            (found[index] - want).abs() < 1e-5 * want.abs().max(1.0),
+            "{} instead of {want}",
+            found[index]
+        );
+    }
+}

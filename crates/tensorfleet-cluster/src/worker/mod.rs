@@ -110,7 +110,10 @@ impl Worker {
             Some(server) => self.view_of(server)?,
         };
         let resources = match new.isolate_state {
-            true => Arc::new(ResourceManager::new(device.job.as_deref().unwrap_or_default())),
+            true => {
+                let own = ResourceManager::new(device.job.as_deref().unwrap_or_default());
+                Arc::new(own.with_file_access(self.task.resources().file_access().clone()))
+            }
             false => self.task.resources().clone(),
         };
         let mut sessions = self.sessions.write();

@@ -102,11 +102,20 @@ async fn run_whole(
     let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
     put(&entry.rendezvous, request.sends)?;
     started.step.run(Caller::HasOtherDuties);
+    let comes_from_afar = request.connection.is_some();
+    let ask = async {
+        if comes_from_afar {
+            // Another task drives the step, and has asked for tensors along with it. They leave first: it can begin to
+            // compute what this task is about to ask for, and is not woken up before it can.
+            tokio::task::yield_now().await;
+        }
+        rendezvous::drive(entry.id, started.requests, &started.awaited).await
+    };
     let result = tokio::select! {
         biased;
         result = outcome => result,
         // Never comes to an end by itself.
-        () = rendezvous::drive(entry.id, started.requests, &started.awaited) => return Err(without_result()),
+        () = ask => return Err(without_result()),
     };
     let result = result.unwrap_or_else(|_| Err(without_result()));
     guard.cancellation = None;

@@ -10,7 +10,7 @@ use crate::dispatch;
 use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
-use crate::op::Op;
+use crate::op::{Cost, Op};
 use crate::parallel;
 use crate::shape_context::{ShapeContext, same_as_input};
 
@@ -19,7 +19,8 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("Fill", "dims: index_type, value: T -> output: T").gradient(fill_gradient)
         .attrs("T: type; index_type: {int32, int64} = int32")
         .shape(fill_shape)
-        .kernel(fill_kernel),
+        .kernel(fill_kernel)
+        .cost(Cost::Shaped),
     Op::new("ZerosLike", "x: T -> y: T").not_differentiable().attrs("T: type").shape(same_as_input).kernel(zeros_like_kernel),
     Op::new("OnesLike", "x: T -> y: T").not_differentiable()
         .attrs("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64, complex64, complex128, bool}")
@@ -86,7 +87,9 @@ impl Movement for Zeros {
 fn zeros_like_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let mut tensor = ctx.take_input(0)?;
-        let zeros = if tensor.is_unique() {
+        let zeros = if tensor.dtype() == DType::Variant {
+            crate::variants::zeros_like(&tensor)?
+        } else if tensor.is_unique() {
             // Memory at hand is warmer than fresh memory.
             super::elements::update(tensor, &[], &Zeros)?
         } else {

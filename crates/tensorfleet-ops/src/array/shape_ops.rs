@@ -18,25 +18,29 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("T: type; out_type: {int32, int64} = int32")
         .shape(shape_shape)
         .kernel(shape_kernel)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .looks_at_variables(),
     Op::new("ShapeN", "input: N * T -> output: N * out_type")
         .not_differentiable()
         .attrs("N: int >= 1; T: type; out_type: {int32, int64} = int32")
         .shape(shape_shape)
         .kernel(shape_kernel)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .looks_at_variables(),
     Op::new("Size", "input: T -> output: out_type")
         .not_differentiable()
         .attrs("T: type; out_type: {int32, int64} = int32")
         .shape(scalars)
         .kernel(size_kernel)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .looks_at_variables(),
     Op::new("Rank", "input: T -> output: int32")
         .not_differentiable()
         .attrs("T: type")
         .shape(scalars)
         .kernel(rank_kernel)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .looks_at_variables(),
     Op::new("Reshape", "tensor: T, shape: Tshape -> output: T")
         .gradient(reshaped_back)
         .attrs("T: type; Tshape: {int32, int64} = int32")
@@ -66,7 +70,7 @@ fn shape_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (out, count) = (node.attr("out_type")?, node.outputs.len());
     Ok(KernelBox::from_fn(move |ctx| {
         for index in 0..count {
-            let shape = ctx.input(index)?.shape();
+            let shape = ctx.look(index, |tensor| Ok(tensor.shape().clone()))?;
             let tensor = sizes_tensor(shape.iter().copied(), &[shape.rank()], out)?;
             ctx.set_output(index, tensor);
         }
@@ -77,7 +81,8 @@ fn shape_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn size_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let out = node.attr("out_type")?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let tensor = sizes_tensor([ctx.input(0)?.num_elements()].into_iter(), &[], out)?;
+        let size = ctx.look(0, |tensor| Ok(tensor.num_elements()))?;
+        let tensor = sizes_tensor([size].into_iter(), &[], out)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -85,7 +90,7 @@ fn size_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn rank_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
-        let rank = ctx.input(0)?.shape().rank() as i32;
+        let rank = ctx.look(0, |tensor| Ok(tensor.shape().rank() as i32))?;
         ctx.set_output(0, Tensor::scalar(rank));
         Ok(())
     }))

@@ -112,6 +112,8 @@ impl Groups {
     fn of<K: Hash + Eq>(items: impl ExactSizeIterator<Item = K>) -> Groups {
         let mut groups = Groups { group_of: Vec::with_capacity(items.len()), ..Groups::default() };
         let mut seen: FxHashMap<K, usize> = FxHashMap::default();
+        // Growing would hash everything again; most ids of a batch differ.
+        seen.reserve(items.len());
         for (position, item) in items.enumerate() {
             let group = *seen.entry(item).or_insert_with(|| {
                 groups.firsts.push(position);

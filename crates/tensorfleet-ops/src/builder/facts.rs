@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tensorfleet_core::{DType, Dim, EdgeType, PartialShape, Result, Status, Tensor};
 
 use crate::cancellation::Cancellation;
+use crate::file_access::FileAccess;
 use crate::kernel::{Context, FrameIteration, KernelBox, Outputs, StepContext, Value};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Flow};
@@ -266,7 +267,7 @@ static BUILD_STEP: LazyLock<Arc<StepContext>> = LazyLock::new(|| {
     Arc::new(StepContext {
         step_id: 0,
         device: Arc::from("/job:localhost/replica:0/task:0/device:CPU:0"),
-        resources: Arc::new(ResourceManager::new("localhost")),
+        resources: Arc::new(ResourceManager::new("localhost").with_file_access(FileAccess::nowhere())),
         step_resources: ResourceManager::new("build"),
         rendezvous: Arc::new(NoRendezvous),
         cancellation: Arc::new(Cancellation::new()),

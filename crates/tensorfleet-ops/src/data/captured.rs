@@ -26,7 +26,17 @@ pub(super) struct CapturedSpec {
 impl CapturedSpec {
     /// The function in attribute `attr`, bound to the inputs from `first` on, as many as `Targuments` says.
     pub(super) fn of(node: &NodeSpec<'_>, attr: &str, first: usize) -> Result<CapturedSpec> {
-        let count = node.attr::<Vec<DType>>("Targuments")?.len();
+        CapturedSpec::bound_by(node, attr, first, "Targuments")
+    }
+
+    /// The same, with the attribute that says how many inputs are bound.
+    pub(super) fn bound_by(
+        node: &NodeSpec<'_>,
+        attr: &str,
+        first: usize,
+        types: &str,
+    ) -> Result<CapturedSpec> {
+        let count = node.attr::<Vec<DType>>(types)?.len();
         Ok(CapturedSpec { function: node.attr(attr)?, first, count })
     }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, Variant, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, Variant, VariantObject, ensure};
 
 use crate::functions::CallContext;
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 
 /// One element: a tensor for each component.
-pub(super) type Element = Vec<Tensor>;
+pub(crate) type Element = Vec<Tensor>;
 
 /// A sequence of elements that can be walked along any number of times.
 pub(super) trait Dataset: Send + Sync {
@@ -151,9 +151,15 @@ struct Shared(Arc<dyn Dataset>);
 /// The name TensorFlow gives such variants.
 const TYPE_NAME: &str = "tensorflow::DatasetVariantWrapper";
 
+impl VariantObject for Shared {
+    fn type_name(&self) -> &str {
+        TYPE_NAME
+    }
+}
+
 /// A tensor that holds a dataset.
 pub(super) fn to_tensor(dataset: Arc<dyn Dataset>) -> Result<Tensor> {
-    Tensor::from_variants(vec![Variant::from_object(TYPE_NAME, Shared(dataset))], &[])
+    Tensor::from_variants(vec![Variant::from_object(Shared(dataset))], &[])
 }
 
 /// The dataset in a tensor.
@@ -168,7 +174,7 @@ pub(super) fn from_tensor(tensor: &Tensor) -> Result<Arc<dyn Dataset>> {
         Status::invalid_argument(format!(
             "the variant holds '{}', not a dataset of this task. Datasets cannot be sent to other tasks: put the \
              dataset's ops and its iterator on one device",
-            variant.data().type_name
+            variant.type_name()
         ))
     })?;
     Ok(shared.0.clone())

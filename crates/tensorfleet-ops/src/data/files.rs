@@ -12,6 +12,7 @@ use tensorfleet_files::io_status;
 use tensorfleet_files::record::{Compression, RecordReader};
 
 use super::dataset::{Dataset, Element, ElementSpec, Iterate, kernel, scalar};
+use crate::file_access::FileAccess;
 use crate::functions::CallContext;
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
@@ -75,6 +76,7 @@ enum Format {
 struct Files {
     spec: ElementSpec,
     names: Vec<PathBuf>,
+    access: FileAccess,
     /// Where to begin in each file, if not at its start.
     offsets: Vec<u64>,
     format: Format,
@@ -129,7 +131,7 @@ impl Files {
         let names = ctx.input(0)?;
         ensure!(names.shape().rank() <= 1, InvalidArgument, "`filenames` must be a scalar or a vector.");
         let path = |name: &Bytes| PathBuf::from(String::from_utf8_lossy(name).into_owned());
-        let names = names.as_strings()?.iter().map(path).collect();
+        let names: Vec<PathBuf> = names.as_strings()?.iter().map(path).collect();
         let compression = match compression {
             Some(index) => {
                 let name = ctx.input(index)?.to_string_scalar()?;
@@ -147,6 +149,7 @@ impl Files {
         Ok(Files {
             spec: ElementSpec::strings(),
             names,
+            access: ctx.file_access().clone(),
             offsets: Vec::new(),
             format,
             compression,
@@ -156,6 +159,7 @@ impl Files {
 
     fn open(&self, index: usize) -> Result<OpenFile> {
         let path = &self.names[index];
+        self.access.check(path)?;
         if let Format::TfRecords = self.format {
             let mut reader = RecordReader::open(path, self.compression)?;
             if let Some(&offset) = self.offsets.get(index) {

@@ -1,7 +1,7 @@
 //! Datasets out of datasets that a function makes for each element: flat map and interleave.
 //!
-//! The parallel forms give the same elements in the same order, one after the other: what they would gain, reading files
-//! ahead, a prefetch inside or outside gains as well.
+//! In the parallel forms other threads walk along the datasets of the cycle, as many at a time as asked for, each with a
+//! small buffer. Elements come in the order of the form that is not parallel, also where any order would do.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use tensorfleet_core::{DType, Result, Status, ensure};
 use super::captured::{Captured, CapturedSpec};
 use super::dataset::{Dataset, Element, ElementSpec, Iterate, from_tensor, input, kernel, positive, scalar};
 use super::functional::check_results;
+use super::prefetch::Prefetching;
 use super::sequence::check_wanted;
 use crate::functions::CallContext;
 use crate::kernel::KernelBox;
@@ -80,7 +81,18 @@ struct Interleaved {
     function: Arc<Captured>,
     cycle: usize,
     block: u64,
+    /// How many datasets of the cycle have a thread of their own.
+    threads: usize,
+    /// How many elements such a thread keeps ready.
+    buffer: usize,
 }
+
+/// Elements that a thread keeps ready at least.
+const MIN_BUFFER: u64 = 2;
+/// Elements that it keeps ready at most, however long blocks are: they take memory.
+const MAX_BUFFER: u64 = 64;
+/// Threads of one parallel interleave.
+const MAX_INTERLEAVE_THREADS: u64 = 64;
 
 fn flat_map(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (spec, function) = (ElementSpec::of(node)?, CapturedSpec::of(node, "f", 1)?);
@@ -88,12 +100,22 @@ fn flat_map(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let input = input(ctx, 0)?;
         let function = function.bind(ctx, &input.spec().dtypes)?;
         check_results(&function, &[DType::Variant])?;
-        Ok(Arc::new(Interleaved { spec: spec.clone(), input, function, cycle: 1, block: 1 }))
+        Ok(Arc::new(Interleaved {
+            spec: spec.clone(),
+            input,
+            function,
+            cycle: 1,
+            block: 1,
+            threads: 0,
+            buffer: 0,
+        }))
     })
 }
 
 fn interleave(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (spec, function) = (ElementSpec::of(node)?, CapturedSpec::of(node, "f", 1)?);
+    // The number of threads is the last input of all parallel forms.
+    let is_parallel = node.op().name != "InterleaveDataset";
     kernel(move |ctx| {
         let input = input(ctx, 0)?;
         let first = function.end();
@@ -106,7 +128,16 @@ fn interleave(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let block = positive(ctx, first + 1, "block_length")?;
         let function = function.bind(ctx, &input.spec().dtypes)?;
         check_results(&function, &[DType::Variant])?;
-        Ok(Arc::new(Interleaved { spec: spec.clone(), input, function, cycle: cycle as usize, block }))
+        let last = ctx.num_inputs() - 1;
+        let threads = match is_parallel {
+            false => 0,
+            true if scalar::<i64>(ctx, last, "num_parallel_calls")? == -1 => cycle,
+            true => positive(ctx, last, "num_parallel_calls")?,
+        };
+        let threads = threads.min(MAX_INTERLEAVE_THREADS);
+        let (cycle, threads) = (cycle as usize, threads as usize);
+        let buffer = block.clamp(MIN_BUFFER, MAX_BUFFER) as usize;
+        Ok(Arc::new(Interleaved { spec: spec.clone(), input, function, cycle, block, threads, buffer }))
     })
 }
 
@@ -124,6 +155,7 @@ impl Dataset for Interleaved {
             open: Vec::new(),
             place: 0,
             taken: 0,
+            busy: 0,
         }))
     }
 }
@@ -133,10 +165,29 @@ struct Interleaving {
     input: Box<dyn Iterate>,
     has_ended: bool,
     /// The datasets of the cycle; a place whose dataset has ended is empty until the cycle comes round to it.
-    open: Vec<Option<Box<dyn Iterate>>>,
+    open: Vec<Option<Open>>,
     place: usize,
     /// How many elements of the present block have been taken.
     taken: u64,
+    /// How many datasets of the cycle have a thread of their own.
+    busy: usize,
+}
+
+/// A dataset of the cycle.
+enum Open {
+    /// Walked along by whoever asks.
+    Here(Box<dyn Iterate>),
+    /// Walked along by another thread.
+    Elsewhere(Prefetching),
+}
+
+impl Open {
+    fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
+        match self {
+            Open::Here(walk) => walk.next(ctx),
+            Open::Elsewhere(walk) => walk.next(ctx),
+        }
+    }
 }
 
 impl Interleaving {
@@ -145,7 +196,7 @@ impl Interleaving {
         self.taken = 0;
     }
 
-    fn open_next(&mut self, ctx: &CallContext) -> Result<Option<Box<dyn Iterate>>> {
+    fn open_next(&mut self, ctx: &CallContext) -> Result<Option<Open>> {
         let Some(element) = self.input.next(ctx)? else {
             self.has_ended = true;
             return Ok(None);
@@ -156,12 +207,42 @@ impl Interleaving {
         };
         let dataset = from_tensor(result)?;
         self.dataset.spec.check_dataset(dataset.spec())?;
-        dataset.iterate().map(Some)
+        let walk = dataset.iterate()?;
+        if self.busy >= self.dataset.threads {
+            return Ok(Some(Open::Here(walk)));
+        }
+        let mut walk = Prefetching::new(walk, self.dataset.buffer);
+        walk.start(ctx)?;
+        self.busy += 1;
+        Ok(Some(Open::Elsewhere(walk)))
+    }
+
+    /// Opens the first cycle at once, so that its threads have begun before the first element is asked for. Places get
+    /// the datasets that they would get one after the other.
+    fn open_first_cycle(&mut self, ctx: &CallContext) -> Result<()> {
+        let wanted = self.dataset.cycle.min(self.dataset.threads);
+        while self.open.len() < wanted && !self.has_ended {
+            let next = self.open_next(ctx)?;
+            if next.is_some() {
+                self.open.push(next);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a place empty, and its thread to others.
+    fn close(&mut self, place: usize) {
+        if let Some(Open::Elsewhere(_)) = self.open[place].take() {
+            self.busy -= 1;
+        }
     }
 }
 
 impl Iterate for Interleaving {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
+        if self.open.is_empty() {
+            self.open_first_cycle(ctx)?;
+        }
         loop {
             check_wanted(ctx)?;
             if self.has_ended && self.open.iter().all(Option::is_none) {
@@ -189,7 +270,7 @@ impl Iterate for Interleaving {
                     return Ok(Some(element));
                 }
                 None => {
-                    self.open[self.place] = None;
+                    self.close(self.place);
                     self.advance();
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
-use tensorfleet_core::{PartialShape, ResourceHandle, Result, Status, Tensor, Variant};
+use tensorfleet_core::{PartialShape, ResourceHandle, Result, Status, Tensor, Variant, VariantObject};
 use tensorfleet_proto::tensorflow::{NameAttrList, ResourceHandleProto};
 
 use super::dataset::{ElementSpec, from_tensor};
@@ -87,6 +87,15 @@ fn named(node: &NodeSpec<'_>) -> Result<KernelBox> {
     }))
 }
 
+/// What tells TensorFlow's eager runtime when to delete a resource; here the handle is enough.
+pub(super) struct Deleter;
+
+impl VariantObject for Deleter {
+    fn type_name(&self) -> &str {
+        "tensorflow::ResourceDeleter"
+    }
+}
+
 /// An iterator that nobody else can name.
 fn anonymous(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (spec, name) = (ElementSpec::of(node)?, node.name().to_string());
@@ -99,7 +108,7 @@ fn anonymous(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let handle = ResourceHandle::new(&ctx.step.device, container, &name, IteratorResource::kind());
         ctx.set_output(0, Tensor::resource(handle));
         if has_deleter {
-            ctx.set_output(1, Tensor::from_variants(vec![Variant::from_object("deleter", ())], &[])?);
+            ctx.set_output(1, Tensor::from_variants(vec![Variant::from_object(Deleter)], &[])?);
         }
         Ok(())
     }))

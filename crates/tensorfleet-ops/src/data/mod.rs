@@ -14,12 +14,13 @@
 mod batch;
 mod captured;
 mod dataset;
+mod file_cache;
 mod files;
 mod functional;
 mod interleave;
 mod iterator;
 mod iterator_ops;
-mod optional;
+pub(crate) mod optional;
 mod padded_batch;
 mod parallel_map;
 mod prefetch;
@@ -28,6 +29,7 @@ mod sequence;
 mod shuffle;
 mod sources;
 mod threads;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -49,4 +51,5 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     sequence::OPS,
     shuffle::OPS,
     sources::OPS,
+    window::OPS,
 ];

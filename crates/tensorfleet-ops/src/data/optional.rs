@@ -1,12 +1,13 @@
 //! Optionals: an element or nothing, in a variant.
 
-use tensorfleet_core::{PartialShape, Result, Status, Tensor, Variant};
+use tensorfleet_core::{PartialShape, Result, Status, Tensor, Variant, VariantObject};
 
 use super::dataset::{Element, ElementSpec};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
 use crate::shape_context::{ShapeContext, scalars};
+use crate::variants::Extent;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -39,11 +40,28 @@ pub(super) fn announced_shapes(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShap
     )))
 }
 
-struct Optional(Option<Element>);
+/// An element or nothing.
+pub(crate) struct Optional {
+    pub(crate) element: Option<Element>,
+    /// How much is inside.
+    pub(crate) extent: Extent,
+}
+
+impl VariantObject for Optional {
+    fn type_name(&self) -> &str {
+        "tensorflow::data::Optional"
+    }
+}
 
 /// A tensor that holds an element or nothing.
-pub(super) fn to_tensor(element: Option<Element>) -> Result<Tensor> {
-    Tensor::from_variants(vec![Variant::from_object("tensorflow::data::Optional", Optional(element))], &[])
+pub(crate) fn to_tensor(element: Option<Element>) -> Result<Tensor> {
+    Tensor::from_variants(vec![to_variant(element)?], &[])
+}
+
+/// A variant that holds an element or nothing.
+pub(crate) fn to_variant(element: Option<Element>) -> Result<Variant> {
+    let extent = Extent::around(element.iter().flatten())?;
+    Ok(Variant::from_object(Optional { element, extent }))
 }
 
 fn content(tensor: &Tensor) -> Result<&Option<Element>> {
@@ -52,7 +70,7 @@ fn content(tensor: &Tensor) -> Result<&Option<Element>> {
         _ => None,
     };
     optional
-        .map(|optional| &optional.0)
+        .map(|optional| &optional.element)
         .ok_or_else(|| Status::invalid_argument("the input is not an optional of this task"))
 }
 

@@ -52,6 +52,9 @@ pub(crate) static OPS: &[Op] = &[
 /// Calls that take less than this are made on the spot.
 const QUICK: Duration = Duration::from_micros(20);
 
+/// After so many calls on other threads one is made on the spot, to see whether the function has become quick.
+const PROBE_AFTER: usize = 256;
+
 /// Calls under way at a time: results that nobody has asked for yet take memory.
 const MAX_CALLS: i64 = 1024;
 
@@ -95,6 +98,7 @@ impl Dataset for ParallelMap {
             under_way: VecDeque::new(),
             has_ended: false,
             usual_time: None,
+            handed_out: 0,
             cancellation: Arc::new(Cancellation::new()),
         }))
     }
@@ -109,8 +113,10 @@ struct Mapping {
     input: Box<dyn Iterate>,
     under_way: VecDeque<Arc<Outcome>>,
     has_ended: bool,
-    /// How long a call on the spot takes, as a moving average.
+    /// How long a call on the spot takes.
     usual_time: Option<Duration>,
+    /// Calls on other threads since the last one on the spot.
+    handed_out: usize,
     /// Calls outlive the step that started them, but not the iterator.
     cancellation: Arc<Cancellation>,
 }
@@ -124,7 +130,13 @@ impl Mapping {
         let begin = Instant::now();
         let result = self.dataset.function.call(ctx, element);
         let time = begin.elapsed();
-        self.usual_time = Some(self.usual_time.map_or(time, |usual| (usual * 7 + time) / 8));
+        // No call is quicker than the function is, but many are slower: the first one prepares things, and on a busy machine the
+        // thread has to pause now and then. So more time counts little.
+        self.usual_time = Some(match self.usual_time {
+            Some(usual) if time > usual => usual + (time - usual).min(usual) / 16,
+            _ => time,
+        });
+        self.handed_out = 0;
         result
     }
 
@@ -150,13 +162,15 @@ impl Mapping {
                 }
             }
             self.under_way.push_back(outcome);
+            self.handed_out += 1;
         }
     }
 }
 
 impl Iterate for Mapping {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
-        if self.under_way.is_empty() && self.is_quick() {
+        let is_probe_due = self.handed_out >= PROBE_AFTER;
+        if self.under_way.is_empty() && (self.is_quick() || is_probe_due) {
             if self.has_ended {
                 return Ok(None);
             }
@@ -166,7 +180,9 @@ impl Iterate for Mapping {
             };
             return self.call_here(ctx, element).map(Some);
         }
-        self.start_calls(ctx);
+        if !is_probe_due {
+            self.start_calls(ctx);
+        }
         let Some(first) = self.under_way.front() else { return Ok(None) };
         // If this is given up, the call stays first for whoever comes next.
         let result = first.wait_unless(&ctx.cancellation)?;

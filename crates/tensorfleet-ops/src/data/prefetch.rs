@@ -63,13 +63,7 @@ impl Dataset for Prefetched {
     }
 
     fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
-        let shared = Arc::new(Shared {
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            cancellation: Arc::new(Cancellation::new()),
-            buffer_size: self.buffer_size,
-        });
-        Ok(Box::new(Prefetching { shared, input: Some(self.input.clone().iterate()?) }))
+        Ok(Box::new(Prefetching::new(self.input.clone().iterate()?, self.buffer_size)))
     }
 
     fn cardinality(&self) -> Cardinality {
@@ -121,19 +115,37 @@ impl Shared {
     }
 }
 
-struct Prefetching {
+/// A walk whose elements another thread brings.
+pub(super) struct Prefetching {
     shared: Arc<Shared>,
     /// The input, before the thread has it.
     input: Option<Box<dyn Iterate>>,
 }
 
+impl Prefetching {
+    pub(super) fn new(input: Box<dyn Iterate>, buffer_size: usize) -> Prefetching {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            cancellation: Arc::new(Cancellation::new()),
+            buffer_size,
+        });
+        Prefetching { shared, input: Some(input) }
+    }
+
+    /// Starts the thread, if it does not run yet. The first `next` does it as well.
+    pub(super) fn start(&mut self, ctx: &CallContext) -> Result<()> {
+        let Some(input) = self.input.take() else { return Ok(()) };
+        let shared = &self.shared;
+        let (producer, context) = (shared.clone(), ctx.cancelled_by(shared.cancellation.clone()));
+        threads::run(move || producer.fill(input, &context))
+    }
+}
+
 impl Iterate for Prefetching {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
+        self.start(ctx)?;
         let shared = &self.shared;
-        if let Some(input) = self.input.take() {
-            let (producer, context) = (shared.clone(), ctx.cancelled_by(shared.cancellation.clone()));
-            threads::run(move || producer.fill(input, &context))?;
-        }
         let mut waiting = None;
         let result = loop {
             let mut state = shared.state.lock();

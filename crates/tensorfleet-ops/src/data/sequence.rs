@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, ensure};
 
 use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, positive, scalar};
+use super::file_cache::FileCached;
 use crate::functions::CallContext;
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
@@ -479,12 +480,17 @@ struct Cached {
 fn cache(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let spec = ElementSpec::of(node)?;
     kernel(move |ctx| {
-        ensure!(
-            ctx.input(1)?.to_string_scalar()?.is_empty(),
-            Unimplemented,
-            "a cache in files is not there in Tensorfleet: leave the filename out to keep elements in memory"
-        );
-        Ok(Arc::new(Cached { spec: spec.clone(), input: input(ctx, 0)?, kept: Mutex::default() }))
+        let filename = ctx.input(1)?.to_string_scalar()?;
+        let filename = String::from_utf8(filename.to_vec())
+            .map_err(|_| Status::invalid_argument("the name of a cache is not valid UTF-8"))?;
+        let (spec, input) = (spec.clone(), input(ctx, 0)?);
+        Ok(match filename.as_str() {
+            "" => Arc::new(Cached { spec, input, kept: Mutex::default() }),
+            _ => {
+                ctx.file_access().check_prefix(&filename)?;
+                Arc::new(FileCached::new(spec, input, filename))
+            }
+        })
     })
 }
 

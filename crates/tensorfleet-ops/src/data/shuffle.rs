@@ -289,7 +289,10 @@ fn anonymous_generator(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let handle =
             ResourceHandle::new(&ctx.step.device, resources.container(""), &name, SeedGenerator::kind());
         ctx.set_output(0, Tensor::resource(handle));
-        ctx.set_output(1, Tensor::from_variants(vec![Variant::from_object("deleter", ())], &[])?);
+        ctx.set_output(
+            1,
+            Tensor::from_variants(vec![Variant::from_object(super::iterator_ops::Deleter)], &[])?,
+        );
         Ok(())
     }))
 }

@@ -218,3 +218,147 @@ fn other_variants_are_no_datasets() {
     let many = Tensor::from_variants(vec![], &[0]).unwrap();
     assert_eq!(with_number("TakeDataset", many, 1).unwrap_err().code(), Code::InvalidArgument);
 }
+
+/// The elements of every window, first component.
+fn windows(count: i64, size: i64, shift: i64, stride: i64, drops: bool) -> Result<Vec<Vec<i64>>> {
+    let op = op("WindowDataset", &[DType::Variant], &[PartialShape::scalar()]).input(range(count));
+    let op = op.input(Tensor::scalar(size)).input(Tensor::scalar(shift)).input(Tensor::scalar(stride));
+    let dataset = op.input(Tensor::scalar(drops)).run_one()?;
+    let windows: Vec<Vec<i64>> = walk(&dataset)?.iter().map(|window| flat(&window[0])).collect();
+    assert_eq!(from_tensor(&dataset)?.cardinality().number(), windows.len() as i64);
+    Ok(windows)
+}
+
+#[test]
+fn windows_slide_stride_and_end() {
+    assert_eq!(windows(5, 2, 2, 1, false).unwrap(), [vec![0, 1], vec![2, 3], vec![4]]);
+    assert_eq!(windows(5, 2, 2, 1, true).unwrap(), [[0, 1], [2, 3]]);
+    assert_eq!(windows(4, 3, 1, 1, false).unwrap(), [vec![0, 1, 2], vec![1, 2, 3], vec![2, 3], vec![3]]);
+    assert_eq!(windows(6, 2, 1, 3, true).unwrap(), [[0, 3], [1, 4], [2, 5]]);
+    assert_eq!(windows(7, 1, 3, 1, false).unwrap(), [[0], [3], [6]]);
+    assert_eq!(windows(5, 2, 4, 1, true).unwrap(), [[0, 1]]);
+    assert!(windows(0, 2, 2, 1, false).unwrap().is_empty());
+    for (size, shift, stride) in [(0, 1, 1), (1, 0, 1), (1, 1, -1), (i64::MAX, 1, i64::MAX)] {
+        assert_eq!(windows(5, size, shift, stride, false).unwrap_err().code(), Code::InvalidArgument);
+    }
+}
+
+#[test]
+fn a_cache_in_files_is_written_once_read_later_and_never_in_part() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cache").display().to_string();
+    let cached = |count| {
+        int64_op("CacheDataset").input(range(count)).input(Tensor::from(path.as_str())).run_one().unwrap()
+    };
+    let given_up = from_tensor(&cached(5)).unwrap();
+    let mut walk_in_part = given_up.iterate().unwrap();
+    walk_in_part.next(&CallContext::of_step(&test_step())).unwrap();
+    drop(walk_in_part);
+    assert_eq!(
+        std::fs::read_dir(directory.path()).unwrap().count(),
+        0,
+        "a walk that is given up leaves nothing"
+    );
+    assert_eq!(flat(&cached(3)), [0, 1, 2]);
+    assert_eq!(flat(&cached(9)), [0, 1, 2], "the files are read");
+    std::fs::write(format!("{path}.index"), b"damaged").unwrap();
+    assert_eq!(walk(&cached(3)).unwrap_err().code(), Code::DataLoss);
+}
+
+/// Two walks that go on only when both are under way.
+#[derive(Default)]
+struct Meeting {
+    arrived: parking_lot::Mutex<usize>,
+    changed: parking_lot::Condvar,
+}
+
+impl Meeting {
+    fn arrive(&self) -> Result<()> {
+        let mut arrived = self.arrived.lock();
+        *arrived += 1;
+        self.changed.notify_all();
+        while *arrived < 2 {
+            if self.changed.wait_for(&mut arrived, std::time::Duration::from_secs(60)).timed_out() {
+                return Err(Status::deadline_exceeded("the other walk has not begun"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One number, after the meeting.
+struct AfterMeeting {
+    spec: super::dataset::ElementSpec,
+    meeting: Arc<Meeting>,
+    number: Tensor,
+}
+
+impl super::dataset::Dataset for AfterMeeting {
+    fn spec(&self) -> &super::dataset::ElementSpec {
+        &self.spec
+    }
+
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn super::dataset::Iterate>> {
+        Ok(Box::new(WalkAfterMeeting(Some(self))))
+    }
+}
+
+struct WalkAfterMeeting(Option<Arc<AfterMeeting>>);
+
+impl super::dataset::Iterate for WalkAfterMeeting {
+    fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
+        let Some(dataset) = self.0.take() else { return Ok(None) };
+        dataset.meeting.arrive()?;
+        Ok(Some(vec![dataset.number.clone()]))
+    }
+
+    fn is_ready(&self) -> bool {
+        false
+    }
+}
+
+/// A library whose only function makes such datasets.
+struct Meetings(Arc<Meeting>);
+
+impl crate::functions::Functions for Meetings {
+    fn instantiate(
+        self: Arc<Self>,
+        _: &tensorfleet_proto::tensorflow::NameAttrList,
+    ) -> Result<Arc<dyn crate::functions::Function>> {
+        Ok(self)
+    }
+}
+
+impl crate::functions::Function for Meetings {
+    fn arguments(&self) -> &[DType] {
+        &[DType::Int64]
+    }
+
+    fn results(&self) -> &[DType] {
+        &[DType::Variant]
+    }
+
+    fn call(&self, _: &CallContext, arguments: Vec<Tensor>, done: crate::functions::OnReturn) {
+        let spec =
+            super::dataset::ElementSpec { dtypes: vec![DType::Int64], shapes: vec![PartialShape::scalar()] };
+        let dataset = AfterMeeting { spec, meeting: self.0.clone(), number: arguments[0].clone() };
+        done(super::dataset::to_tensor(Arc::new(dataset)).map(|tensor| vec![tensor]));
+    }
+
+    fn call_elsewhere(&self, ctx: &CallContext, arguments: Vec<Tensor>, done: crate::functions::OnReturn) {
+        self.call(ctx, arguments, done);
+    }
+}
+
+#[test]
+fn a_parallel_interleave_walks_along_several_datasets_at_once_and_keeps_their_order() {
+    use tensorfleet_proto::tensorflow::{AttrValue, NameAttrList, attr_value};
+    let mut step = test_step();
+    Arc::get_mut(&mut step).unwrap().functions = Arc::new(Meetings(Arc::default()));
+    let function = NameAttrList { name: "meet".to_string(), ..Default::default() };
+    let function = AttrValue { value: Some(attr_value::Value::Func(function)) };
+    let op = int64_op("ParallelInterleaveDatasetV3").in_step(&step).attr("f", function);
+    let op = op.attr("Targuments", Vec::<DType>::new()).input(range(6));
+    let op = op.input(Tensor::scalar(3i64)).input(Tensor::scalar(1i64)).input(Tensor::scalar(2i64));
+    assert_eq!(flat(&op.run_one().unwrap()), [0, 1, 2, 3, 4, 5]);
+}

@@ -6,9 +6,12 @@ use std::path::Path;
 
 use bytes::Bytes;
 use rayon::prelude::*;
-use tensorfleet_core::{Code, DType, PartialShape, Result, Status, Tensor, ensure};
+use tensorfleet_core::{Code, DType, PartialShape, Result, Shape, Status, Tensor, ensure};
 use tensorfleet_files::bundle::{self, BundleReader, BundleWriter};
-use tensorfleet_files::tensor_slice::ShapeAndSlice;
+use tensorfleet_files::slice_file::SliceFiles;
+use tensorfleet_files::tensor_slice::{ShapeAndSlice, TensorSlice};
+
+use super::files::files_matching;
 
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
@@ -91,11 +94,11 @@ pub(super) fn text(bytes: &Bytes, what: &str) -> Result<String> {
         .map_err(|_| Status::invalid_argument(format!("{what} is not valid UTF-8: {bytes:?}")))
 }
 
-fn texts(tensor: &Tensor, what: &str) -> Result<Vec<String>> {
+pub(super) fn texts(tensor: &Tensor, what: &str) -> Result<Vec<String>> {
     tensor.as_strings()?.iter().map(|bytes| text(bytes, what)).collect()
 }
 
-fn prefix_in(tensor: &Tensor, what: &str) -> Result<String> {
+pub(super) fn prefix_in(tensor: &Tensor, what: &str) -> Result<String> {
     ensure!(
         tensor.num_elements() == 1,
         InvalidArgument,
@@ -134,6 +137,7 @@ fn save(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let count = node.inputs.len() - FIRST_TENSOR;
     Ok(KernelBox::from_fn(move |ctx| {
         let prefix = prefix_in(ctx.input(0)?, "prefix")?;
+        ctx.file_access().check_prefix(&prefix)?;
         let mut writer = BundleWriter::create(&prefix)?;
         for (index, (name, spec)) in names_and_specs(ctx, count)?.iter().enumerate() {
             let tensor = ctx.input(FIRST_TENSOR + index)?;
@@ -151,8 +155,9 @@ fn restore(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let dtypes: Vec<DType> = node.attr("dtypes")?;
     Ok(KernelBox::from_fn(move |ctx| {
         let prefix = prefix_in(ctx.input(0)?, "prefix")?;
+        ctx.file_access().check_prefix(&prefix)?;
         let wanted = names_and_specs(ctx, dtypes.len())?;
-        let reader = BundleReader::open(&prefix).map_err(|status| no_checkpoint(status, &prefix))?;
+        let reader = Checkpoint::open(&prefix)?;
         let mut total_bytes = 0usize;
         for ((name, spec), &dtype) in wanted.iter().zip(&dtypes) {
             total_bytes = total_bytes.saturating_add(check_stored(&reader, name, spec.as_ref(), dtype)?);
@@ -173,8 +178,8 @@ fn restore(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// Checks what is stored against what is wanted; gives the number of bytes.
-fn check_stored(
-    reader: &BundleReader,
+pub(super) fn check_stored(
+    reader: &Checkpoint,
     name: &str,
     spec: Option<&ShapeAndSlice>,
     dtype: DType,
@@ -196,13 +201,55 @@ fn check_stored(
     Ok(shape.num_elements().saturating_mul(dtype.size().unwrap_or(16)))
 }
 
-/// TensorFlow looks for its first checkpoint format where there is no index, and complains of not finding that.
-fn no_checkpoint(status: Status, prefix: &str) -> Status {
-    match status.code() {
-        Code::NotFound => Status::not_found(format!(
-            "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {prefix}"
-        )),
-        _ => status,
+/// A checkpoint to restore from, of either format.
+pub(super) enum Checkpoint {
+    /// The second, by its prefix.
+    Bundle(BundleReader),
+    /// The first, by its files.
+    Slices(SliceFiles),
+}
+
+impl Checkpoint {
+    /// As TensorFlow does, looks for files of the first format where there is no index of the second.
+    fn open(prefix: &str) -> Result<Checkpoint> {
+        match BundleReader::open(prefix) {
+            Ok(bundle) => Ok(Checkpoint::Bundle(bundle)),
+            Err(status) if status.code() == Code::NotFound => Checkpoint::open_slices(prefix),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// The first format, in files that match a pattern.
+    pub(super) fn open_slices(pattern: &str) -> Result<Checkpoint> {
+        let files: Vec<String> =
+            files_matching(pattern).into_iter().filter(|path| Path::new(path).is_file()).collect();
+        ensure!(
+            !files.is_empty(),
+            NotFound,
+            "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {pattern}"
+        );
+        SliceFiles::open(&files).map(Checkpoint::Slices)
+    }
+
+    fn dtype_and_shape(&self, name: &str) -> Result<(DType, Shape)> {
+        match self {
+            Checkpoint::Bundle(bundle) => bundle.dtype_and_shape(name),
+            Checkpoint::Slices(slices) => slices.dtype_and_shape(name),
+        }
+    }
+
+    pub(super) fn read(&self, name: &str) -> Result<Tensor> {
+        match self {
+            Checkpoint::Bundle(bundle) => bundle.read(name),
+            Checkpoint::Slices(slices) => slices.read(name),
+        }
+    }
+
+    pub(super) fn read_slice(&self, name: &str, slice: &TensorSlice) -> Result<Tensor> {
+        match self {
+            Checkpoint::Bundle(bundle) => bundle.read_slice(name, slice),
+            Checkpoint::Slices(slices) => slices.read_slice(name, slice),
+        }
     }
 }
 
@@ -221,6 +268,10 @@ fn merge(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let parts = texts(parts, "checkpoint_prefixes")?;
         let destination = prefix_in(ctx.input(1)?, "destination_prefix")?;
         let prefixes: Vec<&str> = parts.iter().map(String::as_str).collect();
+        prefixes
+            .iter()
+            .chain([&&*destination])
+            .try_for_each(|prefix| ctx.file_access().check_prefix(prefix))?;
         bundle::merge(&prefixes, &destination, allow_missing)?;
         if delete_old_dirs {
             let kept = Path::new(&destination).parent();

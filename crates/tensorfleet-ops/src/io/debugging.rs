@@ -120,6 +120,7 @@ fn print_v2(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let text = [&ctx.input(0)?.to_string_scalar()?[..], &end].concat();
         match &file {
             Some(path) => {
+                ctx.file_access().check(path)?;
                 let append = OpenOptions::new().create(true).append(true).open(path);
                 let written = append.and_then(|mut file| file.write_all(&text));
                 return written.map_err(|error| io_status(Path::new(path), &error));

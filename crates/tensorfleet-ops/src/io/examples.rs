@@ -1,11 +1,10 @@
 //! Parsing `tf.Example` records into tensors: dense ones of a known shape, sparse and ragged ones of any length.
 
 use bytes::Bytes;
-use prost::Message;
 use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
-use tensorfleet_proto::tensorflow::{Example, Feature, feature::Kind};
 
 use super::checkpoints::text;
+use super::example_wire::{ExampleView, FeatureView};
 use crate::dispatch::no_kernel;
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
@@ -200,7 +199,7 @@ fn run(
     names: &[Bytes],
     first_default: usize,
 ) -> Result<()> {
-    let serialized = ctx.input(0)?;
+    let serialized = ctx.take_input(0)?;
     ensure!(
         serialized.shape().rank() <= 1,
         InvalidArgument,
@@ -208,7 +207,7 @@ fn run(
         serialized.shape()
     );
     let batch = Batch {
-        examples: decode_all(serialized.as_strings()?)?,
+        examples: look_into_all(serialized.as_strings()?)?,
         names,
         is_batched: serialized.shape().rank() == 1,
     };
@@ -235,13 +234,18 @@ fn run(
     Ok(())
 }
 
-fn decode_all(serialized: &[Bytes]) -> Result<Vec<Example>> {
-    let decode = |(index, bytes): (usize, &Bytes)| {
-        Example::decode(bytes.clone())
-            .map_err(|_| Status::invalid_argument(format!("Could not parse example input, record {index}")))
-    };
-    serialized.iter().enumerate().map(decode).collect()
+fn look_into_all(serialized: &[Bytes]) -> Result<Vec<ExampleView<'_>>> {
+    let look = |(row, record)| ExampleView::of(record).ok_or_else(|| unreadable(row));
+    serialized.iter().enumerate().map(look).collect()
 }
+
+#[cold]
+fn unreadable(row: usize) -> Status {
+    Status::invalid_argument(format!("Could not parse example input, record {row}"))
+}
+
+/// Elements for which room is made before they have come.
+const MAX_RESERVED: usize = 1 << 16;
 
 /// The values of a feature, gathered over examples.
 enum Values {
@@ -252,10 +256,14 @@ enum Values {
 
 impl Values {
     fn new(dtype: DType) -> Result<Values> {
+        Values::with_capacity(dtype, 0)
+    }
+
+    fn with_capacity(dtype: DType, count: usize) -> Result<Values> {
         match dtype {
-            DType::Float => Ok(Values::Floats(Vec::new())),
-            DType::Int64 => Ok(Values::Integers(Vec::new())),
-            DType::String => Ok(Values::Strings(Vec::new())),
+            DType::Float => Ok(Values::Floats(Vec::with_capacity(count))),
+            DType::Int64 => Ok(Values::Integers(Vec::with_capacity(count))),
+            DType::String => Ok(Values::Strings(Vec::with_capacity(count))),
             other => Err(no_kernel(other)),
         }
     }
@@ -268,17 +276,21 @@ impl Values {
         }
     }
 
-    /// Appends a feature's values; an error names the type they have instead.
-    fn extend(&mut self, kind: &Kind) -> Result<(), &'static str> {
-        match (self, kind) {
-            (Values::Floats(values), Kind::FloatList(list)) => values.extend_from_slice(&list.value),
-            (Values::Integers(values), Kind::Int64List(list)) => values.extend_from_slice(&list.value),
-            (Values::Strings(values), Kind::BytesList(list)) => values.extend_from_slice(&list.value),
-            (_, Kind::FloatList(_)) => return Err("float"),
-            (_, Kind::Int64List(_)) => return Err("int64"),
-            (_, Kind::BytesList(_)) => return Err("string"),
+    fn dtype(&self) -> DType {
+        match self {
+            Values::Floats(_) => DType::Float,
+            Values::Integers(_) => DType::Int64,
+            Values::Strings(_) => DType::String,
         }
-        Ok(())
+    }
+
+    /// Appends a feature's values, which are of the same type; `None` if they cannot be read.
+    fn extend(&mut self, feature: &FeatureView<'_>) -> Option<()> {
+        match self {
+            Values::Floats(values) => feature.floats(values),
+            Values::Integers(values) => feature.integers(values),
+            Values::Strings(values) => feature.strings(values),
+        }
     }
 
     fn extend_from_tensor(&mut self, tensor: &Tensor) -> Result<()> {
@@ -307,31 +319,34 @@ struct SparseColumn {
 
 /// Decoded examples.
 struct Batch<'a> {
-    examples: Vec<Example>,
+    examples: Vec<ExampleView<'a>>,
     names: &'a [Bytes],
     /// Whether the examples are a batch, even of one.
     is_batched: bool,
 }
 
-impl Batch<'_> {
-    fn feature(&self, row: usize, key: &str) -> Option<&Kind> {
-        let features = self.examples[row].features.as_ref()?;
-        let Feature { kind } = features.feature.get(key)?;
-        kind.as_ref()
+impl<'a> Batch<'a> {
+    fn feature(&self, row: usize, key: &str) -> Result<Option<FeatureView<'a>>> {
+        let feature = self.examples[row].feature(key);
+        feature.map(|feature| feature.ok_or_else(|| unreadable(row))).transpose()
     }
 
     fn name(&self, row: usize) -> String {
         self.names.get(row).map_or("<unknown>".into(), |name| String::from_utf8_lossy(name).into_owned())
     }
 
-    fn append(&self, values: &mut Values, row: usize, key: &str, dtype: DType) -> Result<()> {
-        let Some(kind) = self.feature(row, key) else { return Ok(()) };
-        values.extend(kind).map_err(|found| {
-            Status::invalid_argument(format!(
-                "Name: {}, Key: {key}, Index: {row}.  Data types don't match. Expected type: {dtype}, got: {found}",
-                self.name(row)
-            ))
-        })
+    /// Appends the values of a feature; says whether it is there.
+    fn append(&self, values: &mut Values, row: usize, key: &str) -> Result<bool> {
+        let Some(feature) = self.feature(row, key)? else { return Ok(false) };
+        let (dtype, found) = (values.dtype(), feature.dtype());
+        ensure!(
+            found == dtype,
+            InvalidArgument,
+            "Name: {}, Key: {key}, Index: {row}.  Data types don't match. Expected type: {dtype}, got: {found}",
+            self.name(row)
+        );
+        values.extend(&feature).ok_or_else(|| unreadable(row))?;
+        Ok(true)
     }
 
     /// All values of a feature, and how many each example has.
@@ -340,7 +355,7 @@ impl Batch<'_> {
         let mut lengths = Vec::with_capacity(self.examples.len());
         for row in 0..self.examples.len() {
             let before = values.len();
-            self.append(&mut values, row, key, dtype)?;
+            self.append(&mut values, row, key)?;
             lengths.push(values.len() - before);
         }
         Ok((values, lengths))
@@ -409,10 +424,12 @@ impl Batch<'_> {
         default: &Tensor,
     ) -> Result<Tensor> {
         let shape = Shape::new(inner)?;
-        let mut values = Values::new(dtype)?;
+        // As much as there is if all is well, but not more for a shape that no example fills.
+        let expected = shape.num_elements().saturating_mul(self.examples.len());
+        let mut values = Values::with_capacity(dtype, expected.min(MAX_RESERVED))?;
         for row in 0..self.examples.len() {
             let before = values.len();
-            if self.feature(row, key).is_none() {
+            if !self.append(&mut values, row, key)? {
                 ensure!(
                     default.num_elements() > 0 || shape.num_elements() == 0,
                     InvalidArgument,
@@ -420,8 +437,6 @@ impl Batch<'_> {
                     self.name(row)
                 );
                 values.extend_from_tensor(default)?;
-            } else {
-                self.append(&mut values, row, key, dtype)?;
             }
             let found = values.len() - before;
             ensure!(
@@ -460,7 +475,7 @@ impl Batch<'_> {
                  Saw {length} values but output shape is: {rest:?}",
                 self.name(row)
             );
-            self.append(&mut values, row, key, dtype)?;
+            self.append(&mut values, row, key)?;
             for _ in length..longest {
                 values.extend_from_tensor(default)?;
             }

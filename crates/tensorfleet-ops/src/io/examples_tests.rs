@@ -1,7 +1,9 @@
 //! Parsing of examples: features, defaults and malformed input.
 
+use prost::Message;
 use tensorfleet_core::{Code, DType, PartialShape, Tensor};
-use tensorfleet_proto::tensorflow::{BytesList, Features, FloatList, Int64List};
+use tensorfleet_proto::tensorflow::feature::Kind;
+use tensorfleet_proto::tensorflow::{BytesList, Example, Feature, Features, FloatList, Int64List};
 
 use super::*;
 use crate::testing::TestOp;

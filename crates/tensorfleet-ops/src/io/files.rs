@@ -41,7 +41,9 @@ fn path_in(ctx: &Context<'_>) -> Result<PathBuf> {
         "Input filename tensor must be scalar, but had shape: {}",
         name.shape()
     );
-    Ok(text(name.to_string_scalar()?, "filename")?.into())
+    let path = PathBuf::from(text(name.to_string_scalar()?, "filename")?);
+    ctx.file_access().check(&path)?;
+    Ok(path)
 }
 
 fn read_file(_: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -78,7 +80,11 @@ fn matching_files(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let mut found = Vec::new();
         for pattern in ctx.input(0)?.as_strings()? {
-            found.extend(files_matching(&text(pattern, "pattern")?));
+            let pattern = text(pattern, "pattern")?;
+            // Nothing outside is even listed; what a link inside leads to is checked one by one.
+            ctx.file_access().check(fixed_part(&pattern))?;
+            let is_allowed = |path: &String| ctx.file_access().check(path).is_ok();
+            found.extend(files_matching(&pattern).into_iter().filter(is_allowed));
         }
         found.sort();
         let count = found.len();
@@ -87,8 +93,26 @@ fn matching_files(_: &NodeSpec<'_>) -> Result<KernelBox> {
     }))
 }
 
+/// Whether a step may touch every file that matches.
+pub(super) fn check_pattern(ctx: &Context<'_>, pattern: &str) -> Result<()> {
+    ctx.file_access().check(fixed_part(pattern))?;
+    files_matching(pattern).iter().try_for_each(|path| ctx.file_access().check(path))
+}
+
+/// The directory a pattern begins with, before the first wild card.
+fn fixed_part(pattern: &str) -> &str {
+    match pattern.find(['*', '?', '[']) {
+        None => pattern,
+        Some(wild) => match pattern[..wild].rfind('/') {
+            None => ".",
+            Some(0) => "/",
+            Some(slash) => &pattern[..slash],
+        },
+    }
+}
+
 /// The existing files that match. Wild cards stand for parts of one name, never for several.
-fn files_matching(pattern: &str) -> Vec<String> {
+pub(super) fn files_matching(pattern: &str) -> Vec<String> {
     let (root, rest) = match pattern.strip_prefix('/') {
         Some(rest) => ("/", rest),
         None => ("", pattern),

@@ -4,10 +4,13 @@ mod checkpoints;
 mod csv;
 mod debugging;
 mod decoding;
+mod example_wire;
 mod examples;
 mod files;
 mod histogram;
 mod image_summary;
+mod old_checkpoints;
+mod pictures;
 mod png;
 mod readers;
 mod summaries;
@@ -23,6 +26,8 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     examples::OPS,
     files::OPS,
     image_summary::OPS,
+    old_checkpoints::OPS,
+    pictures::OPS,
     readers::OPS,
     summaries::OPS,
 ];

@@ -3,7 +3,7 @@
 //! Gradients that meet are added here, so it is hot: memory is gone through once, block by block, however many terms
 //! there are, and an input that nobody else holds becomes the sum.
 
-use tensorfleet_core::{PartialShape, Result, Tensor, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Tensor, ensure};
 
 use super::binary::Plus;
 use super::broadcast::BLOCK;
@@ -15,12 +15,15 @@ use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::Op;
 use crate::shape_context::ShapeContext;
-use crate::{dispatch, parallel};
+use crate::{dispatch, parallel, variants};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("AddN", "inputs: N * T -> sum: T")
-        .attrs("N: int >= 1; T: number")
+        .attrs(
+            "N: int >= 1; T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, \
+             bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64, variant}",
+        )
         .shape(shape)
         .kernel(kernel)
         .gradient(gradient),
@@ -46,6 +49,16 @@ fn shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 
 fn kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let name = node.name().to_string();
+    if node.dtype()? == DType::Variant {
+        return Ok(KernelBox::from_fn(move |ctx| {
+            let mut sum = ctx.take_input(0)?;
+            for index in 1..ctx.num_inputs() {
+                sum = variants::add(sum, ctx.input(index)?)?;
+            }
+            ctx.set_output(0, sum);
+            Ok(())
+        }));
+    }
     dispatch!(node.dtype()?, T in numeric => Ok(KernelBox::from_fn(move |ctx| {
         let sum = add_n::<T>(ctx, &name)?;
         ctx.set_output(0, sum);

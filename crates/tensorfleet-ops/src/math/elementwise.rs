@@ -15,7 +15,7 @@ use tensorfleet_core::{Result, Status, Tensor};
 use super::broadcast::{BLOCK, Broadcast};
 use super::stored::Stored;
 use crate::kernel::KernelBox;
-use crate::{parallel, simd_dispatch};
+use crate::{parallel, simd_dispatch, simd_dispatch_widest};
 
 /// Costs of an element in hundredths of a nanosecond, for [`crate::parallel`].
 pub(crate) mod cost {
@@ -71,6 +71,12 @@ simd_dispatch! {
     }
 }
 
+simd_dispatch_widest! {
+    fn run_unary_widest[T: Stored, F: UnaryOp<T>](op: PhantomData<F>, x: &[T], out: &mut [F::Out]) {
+        run_unary(op, x, out)
+    }
+}
+
 #[inline(always)]
 fn run_unary<T: Stored, F: UnaryOp<T>>(_: PhantomData<F>, x: &[T], out: &mut [F::Out]) {
     for (out, &x) in out.iter_mut().zip(x) {
@@ -87,7 +93,9 @@ fn run_binary<T: Stored, F: BinaryOp<T>>(_: PhantomData<F>, x: &[T], y: &[T], ou
 
 /// The loop of an op.
 pub(crate) fn unary_loop<T: Stored, F: UnaryOp<T>>() -> UnaryLoop<T, F::Out> {
-    if const { is_hot::<T>(F::COST) } {
+    if const { is_hot::<T>(F::COST) && F::COST >= cost::VECTOR_FUNCTION } {
+        |x, out| run_unary_widest(PhantomData::<F>, x, out)
+    } else if const { is_hot::<T>(F::COST) } {
         |x, out| run_unary_wide(PhantomData::<F>, x, out)
     } else {
         |x, out| run_unary(PhantomData::<F>, x, out)

@@ -231,43 +231,125 @@ impl Sizes {
         self.patch().saturating_mul(self.channels).saturating_mul(2).saturating_add(self.patch() * 30)
     }
 
+    /// Lays out the patches at pixels `first..` (of all images in a row) in `space`: a matrix with a row for each.
+    fn patches<'p, T: Element>(
+        &self,
+        images: &[T],
+        first: usize,
+        space: &'p mut [T],
+    ) -> Result<Matrix<'p, T>> {
+        let count = space.len() / self.patch().max(1);
+        if self.depth == 1 && self.cols.is_dense() {
+            self.gather_columns(images, first, count, space);
+            return Ok(Matrix::new(space, self.patch(), count)?.transposed());
+        }
+        self.gather(images, first, space);
+        Matrix::new(space, count, self.patch())
+    }
+
+    /// Lays out `count` patches as columns. Where images have one channel, the same tap of neighbouring patches sees neighbouring
+    /// pixels, so whole lines are copied; a line of a patch would be a few numbers.
+    fn gather_columns<T: Copy + Default>(&self, images: &[T], first: usize, count: usize, columns: &mut [T]) {
+        let (mut pixel, end) = (first, first + count);
+        while pixel < end {
+            let (row, col) = (pixel % self.pixels() / self.cols.output, pixel % self.cols.output);
+            let len = (self.cols.output - col).min(end - pixel);
+            let image = &images[pixel / self.pixels() * self.image_len()..][..self.image_len()];
+            for (tap, line) in columns.chunks_mut(count).enumerate() {
+                let line = &mut line[pixel - first..][..len];
+                match self.rows.source(row, tap / self.cols.kernel) {
+                    Some(y) => {
+                        let seen = &image[y * self.cols.input..][..self.cols.input];
+                        self.cols.slide_along(seen, col, tap % self.cols.kernel, line);
+                    }
+                    None => line.fill(T::default()),
+                }
+            }
+            pixel += len;
+        }
+    }
+
     /// Lays out the patches at pixels `first..` (of all images in a row) as rows of `patches`.
     fn gather<T: Copy + Default>(&self, images: &[T], first: usize, patches: &mut [T]) {
-        for (at, patch) in patches.chunks_mut(self.patch()).enumerate() {
-            let pixel = first + at;
-            let (image, row, col) =
-                (pixel / self.pixels(), pixel % self.pixels() / self.cols.output, pixel % self.cols.output);
-            let image = &images[image * self.image_len()..][..self.image_len()];
-            let mut taps = patch.chunks_mut(self.depth);
-            for row_tap in 0..self.rows.kernel {
-                let source_row = self.rows.source(row, row_tap);
-                for col_tap in 0..self.cols.kernel {
-                    let Some(tap) = taps.next() else { return };
-                    match (source_row, self.cols.source(col, col_tap)) {
-                        (Some(y), Some(x)) => {
-                            let start = (y * self.cols.input + x) * self.depth;
-                            tap.copy_from_slice(&image[start..start + self.depth]);
-                        }
-                        _ => tap.fill(T::default()),
-                    }
+        let (mut row, mut col) = (first % self.pixels() / self.cols.output, first % self.cols.output);
+        let mut images = images[first / self.pixels() * self.image_len()..].chunks(self.image_len().max(1));
+        let mut image = images.next().unwrap_or_default();
+        let tap_row = self.cols.kernel * self.depth;
+        for patch in patches.chunks_mut(self.patch()) {
+            for (row_tap, taps) in patch.chunks_mut(tap_row).enumerate() {
+                match self.rows.source(row, row_tap) {
+                    Some(y) => self.gather_row(&image[y * self.cols.input * self.depth..], col, taps),
+                    None => taps.fill(T::default()),
                 }
+            }
+            col += 1;
+            if col == self.cols.output {
+                (row, col) = (row + 1, 0);
+            }
+            if row == self.rows.output {
+                (row, image) = (0, images.next().unwrap_or_default());
             }
         }
     }
 
-    /// Adds patches at pixels `first..` of one image back to where they came from.
-    fn scatter<T: Copy>(&self, patches: &[T], first: usize, image: &mut [T], add: impl Fn(T, T) -> T) {
-        for (at, patch) in patches.chunks(self.patch()).enumerate() {
-            let (row, col) = ((first + at) / self.cols.output, (first + at) % self.cols.output);
-            for (row_tap, y) in self.rows.taps(row) {
-                for (col_tap, x) in self.cols.taps(col) {
-                    let from = &patch[(row_tap * self.cols.kernel + col_tap) * self.depth..][..self.depth];
-                    let to = &mut image[(y * self.cols.input + x) * self.depth..][..self.depth];
-                    to.iter_mut().zip(from).for_each(|(to, &from)| *to = add(*to, from));
-                }
+    /// Lays out one row of a patch. Pixels are followed by their right neighbours, so it is mostly one piece of the image.
+    #[inline(always)]
+    fn gather_row<T: Copy + Default>(&self, line: &[T], col: usize, taps: &mut [T]) {
+        let depth = self.depth;
+        if let Some(run) = self.cols.run(col) {
+            let (from, len) = (run.first_tap * depth, run.count * depth);
+            if len < taps.len() {
+                taps.fill(T::default());
+            }
+            taps[from..from + len].copy_from_slice(&line[run.source * depth..][..len]);
+            return;
+        }
+        for (col_tap, tap) in taps.chunks_mut(depth).enumerate() {
+            match self.cols.source(col, col_tap) {
+                Some(x) => tap.copy_from_slice(&line[x * depth..][..depth]),
+                None => tap.fill(T::default()),
             }
         }
     }
+}
+
+crate::simd_dispatch! {
+    /// Adds patches at pixels `first..` of one image back to where they came from.
+    fn scatter[T: Convolve](sizes: &Sizes, patches: &[T], first: usize, image: &mut [T]) {
+        let (depth, tap_row) = (sizes.depth, sizes.cols.kernel * sizes.depth);
+        let (mut row, mut col) = (first / sizes.cols.output, first % sizes.cols.output);
+        for patch in patches.chunks(sizes.patch()) {
+            for (row_tap, taps) in patch.chunks(tap_row).enumerate() {
+                let Some(y) = sizes.rows.source(row, row_tap) else { continue };
+                let line = &mut image[y * sizes.cols.input * depth..];
+                match sizes.cols.run(col) {
+                    Some(run) => {
+                        let (from, len) = (run.first_tap * depth, run.count * depth);
+                        add_up(&mut line[run.source * depth..][..len], &taps[from..from + len]);
+                    }
+                    None => {
+                        for (col_tap, x) in sizes.cols.taps(col) {
+                            add_up(&mut line[x * depth..][..depth], &taps[col_tap * depth..][..depth]);
+                        }
+                    }
+                }
+            }
+            col += 1;
+            if col == sizes.cols.output {
+                (row, col) = (row + 1, 0);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn add_up<T: Convolve>(to: &mut [T], from: &[T]) {
+    to.iter_mut().zip(from).for_each(|(to, &from)| *to = to.sum(from));
+}
+
+/// Room for patches, which is used again and again.
+fn space_for<T: Element>(patches: usize, patch: usize) -> Result<Tensor> {
+    Tensor::allocate(T::DTYPE, Shape::new(&[patches, patch])?)
 }
 
 /// Numbers that patches of gradients are added up in.
@@ -412,16 +494,17 @@ fn forward<T: Convolve>(sizes: &Sizes, images: &[T], filter: &[T], out: &mut [T]
     }
     first_error(|keep| {
         parallel::chunks_mut(out, channels, sizes.pixel_cost(), |first, out| {
-            let mut patches = vec![T::default(); (out.len() / channels).min(sizes.block()) * patch];
-            for (block, out) in out.chunks_mut(sizes.block() * channels).enumerate() {
-                let count = out.len() / channels;
-                let patches = &mut patches[..count * patch];
-                sizes.gather(images, first + block * sizes.block(), patches);
-                keep(
-                    Matrix::new(patches, count, patch)
-                        .and_then(|patches| multiply(patches, filter, out, Output::Overwrite, Threads::One)),
-                );
-            }
+            let mut blocks = || -> Result<()> {
+                let mut space = space_for::<T>((out.len() / channels).min(sizes.block()), patch)?;
+                let space = space.make_mut::<T>()?;
+                for (block, out) in out.chunks_mut(sizes.block() * channels).enumerate() {
+                    let space = &mut space[..out.len() / channels * patch];
+                    let patches = sizes.patches(images, first + block * sizes.block(), space)?;
+                    multiply(patches, filter, out, Output::Overwrite, Threads::One)?;
+                }
+                Ok(())
+            };
+            keep(blocks());
         });
     })
 }
@@ -470,18 +553,22 @@ fn backward_to_input<T: Convolve>(sizes: &Sizes, gradient: &[T], filter: &[T], o
     let cost = sizes.pixel_cost().saturating_mul(pixels);
     first_error(|keep| {
         parallel::chunks_mut(out, sizes.image_len(), cost, |first, images| {
-            let mut patches = vec![T::default(); pixels.min(sizes.block()) * patch];
-            for (at, image) in images.chunks_mut(sizes.image_len()).enumerate() {
-                let gradient = &gradient[(first + at) * pixels * channels..][..pixels * channels];
-                for (block, gradient) in gradient.chunks(sizes.block() * channels).enumerate() {
-                    let count = gradient.len() / channels;
-                    let patches = &mut patches[..count * patch];
-                    keep(Matrix::new(gradient, count, channels).and_then(|gradient| {
-                        multiply(gradient, filter, patches, Output::Overwrite, threads)
-                    }));
-                    sizes.scatter(patches, block * sizes.block(), image, T::sum);
+            let mut back = || -> Result<()> {
+                let mut space = space_for::<T>(pixels.min(sizes.block()), patch)?;
+                let space = space.make_mut::<T>()?;
+                for (at, image) in images.chunks_mut(sizes.image_len()).enumerate() {
+                    let gradient = &gradient[(first + at) * pixels * channels..][..pixels * channels];
+                    for (block, gradient) in gradient.chunks(sizes.block() * channels).enumerate() {
+                        let count = gradient.len() / channels;
+                        let patches = &mut space[..count * patch];
+                        let gradient = Matrix::new(gradient, count, channels)?;
+                        multiply(gradient, filter, patches, Output::Overwrite, threads)?;
+                        scatter(sizes, patches, block * sizes.block(), image);
+                    }
                 }
-            }
+                Ok(())
+            };
+            keep(back());
         });
     })
 }
@@ -520,16 +607,19 @@ fn backward_to_filter<T: Convolve>(sizes: &Sizes, images: &[T], gradient: &[T], 
     first_error(|keep| {
         let shards = filters.chunks_mut(patch * channels).zip(gradient.chunks(shard * channels)).enumerate();
         parallel::each(shards, |(at, (filter, gradient))| {
-            let mut patches = vec![T::default(); (gradient.len() / channels).min(sizes.block()) * patch];
-            for (block, gradient) in gradient.chunks(sizes.block() * channels).enumerate() {
-                let count = gradient.len() / channels;
-                let patches = &mut patches[..count * patch];
-                sizes.gather(images, at * shard + block * sizes.block(), patches);
-                keep(Matrix::new(patches, count, patch).and_then(|patches| {
+            let mut blocks = || -> Result<()> {
+                let mut space = space_for::<T>((gradient.len() / channels).min(sizes.block()), patch)?;
+                let space = space.make_mut::<T>()?;
+                for (block, gradient) in gradient.chunks(sizes.block() * channels).enumerate() {
+                    let count = gradient.len() / channels;
+                    let space = &mut space[..count * patch];
+                    let patches = sizes.patches(images, at * shard + block * sizes.block(), space)?;
                     let gradient = Matrix::new(gradient, count, channels)?;
-                    multiply(patches.transposed(), gradient, filter, Output::Accumulate, Threads::One)
-                }));
-            }
+                    multiply(patches.transposed(), gradient, filter, Output::Accumulate, Threads::One)?;
+                }
+                Ok(())
+            };
+            keep(blocks());
         });
     })?;
     for filter in filters.chunks(patch * channels) {

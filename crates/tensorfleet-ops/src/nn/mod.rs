@@ -16,6 +16,7 @@ mod linalg_gradients;
 mod lrn;
 mod matmul;
 mod pool;
+mod pool_twice;
 mod product;
 mod real;
 mod resize;
@@ -34,6 +35,7 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     conv::OPS,
     depthwise::OPS,
     pool::OPS,
+    pool_twice::OPS,
     batch_norm::OPS,
     resize::OPS,
     linalg::OPS,

@@ -17,7 +17,7 @@ use crate::shape_context::ShapeContext;
 use super::bias::Addend;
 use super::conv::sizes_shape;
 use super::real::Real;
-use super::window::{Axis, Window, four, partial_4, rank_4, shape_in};
+use super::window::{Axis, Run, Window, four, partial_4, rank_4, shape_in};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -36,7 +36,8 @@ pub(crate) static OPS: &[Op] = &[
              explicit_paddings: list(int) = []; data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: real = float",
         )
         .shape(max_pool_grad_shape)
-        .kernel(max_pool_grad),
+        .kernel(max_pool_grad)
+        .gradient(super::pool_twice::max_pool_grad_gradient),
     Op::new("AvgPool", "value: T -> output: T")
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; \
@@ -79,13 +80,13 @@ fn avg_pool_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
 
 /// The window of a pool with its size.
 #[derive(Clone, Copy)]
-struct Pool {
-    window: Window,
+pub(super) struct Pool {
+    pub(super) window: Window,
     kernel: [usize; 2],
 }
 
 impl Pool {
-    fn of(node: &NodeSpec<'_>) -> Result<Pool> {
+    pub(super) fn of(node: &NodeSpec<'_>) -> Result<Pool> {
         let window = Window::of(node)?;
         let [batch, rows, cols, depth] = window.layout.read(four(node, "ksize")?);
         ensure!(batch == 1, Unimplemented, "Pooling is not yet supported on the batch dimension.");
@@ -99,27 +100,52 @@ impl Pool {
     }
 
     /// The pool over an image, channels last.
-    fn over(&self, image: &Shape) -> Result<Sizes> {
+    pub(super) fn over(&self, image: &Shape) -> Result<Sizes> {
         let [batch, height, width, depth] = rank_4(image, "the image of a pool")?;
         let [rows, cols] = self.window.over([height, width], self.kernel)?;
         Ok(Sizes { batch, rows, cols, depth })
     }
 }
 
+/// The pixels of a window.
 #[derive(Clone, Copy)]
-struct Sizes {
-    batch: usize,
-    rows: Axis,
-    cols: Axis,
+pub(super) struct Region {
+    rows: Run,
+    cols: Run,
+    /// Pixels of a row of the image.
+    width: usize,
     depth: usize,
 }
 
+impl Region {
+    /// How many pixels there are.
+    fn len(&self) -> usize {
+        self.rows.count * self.cols.count
+    }
+
+    /// Where the pixels start in the image, in row-major order.
+    #[inline(always)]
+    pub(super) fn sources(self) -> impl Iterator<Item = usize> {
+        let Region { rows, cols, width, depth } = self;
+        (rows.source..rows.source + rows.count)
+            .flat_map(move |y| (cols.source..cols.source + cols.count).map(move |x| (y * width + x) * depth))
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    batch: usize,
+    rows: Axis,
+    cols: Axis,
+    pub(super) depth: usize,
+}
+
 impl Sizes {
-    fn output(&self) -> Result<Shape> {
+    pub(super) fn output(&self) -> Result<Shape> {
         Shape::new(&[self.batch, self.rows.output, self.cols.output, self.depth])
     }
 
-    fn image_len(&self) -> usize {
+    pub(super) fn image_len(&self) -> usize {
         self.rows.input * self.cols.input * self.depth
     }
 
@@ -128,10 +154,11 @@ impl Sizes {
         self.rows.output * self.cols.output * self.depth
     }
 
-    /// Where the pixels of the window at `row`, `col` start in an image, in row-major order.
-    fn sources(&self, row: usize, col: usize) -> impl Iterator<Item = usize> {
-        let (width, depth, cols) = (self.cols.input, self.depth, self.cols.taps(col));
-        self.rows.taps(row).flat_map(move |(_, y)| cols.clone().map(move |(_, x)| (y * width + x) * depth))
+    /// The part of the window at `row`, `col` that lies in the image. The windows of pools have no gaps.
+    fn region(&self, row: usize, col: usize) -> Region {
+        let none = Run { first_tap: 0, source: 0, count: 0 };
+        let (rows, cols) = (self.rows.run(row).unwrap_or(none), self.cols.run(col).unwrap_or(none));
+        Region { rows, cols, width: self.cols.input, depth: self.depth }
     }
 
     /// Estimated cost of an output row, in hundredths of a nanosecond.
@@ -140,12 +167,12 @@ impl Sizes {
         taps.saturating_mul(self.cols.output * self.depth).saturating_mul(50)
     }
 
-    /// Fills the output; `pixel` gets the image, the starts of the window's pixels, and the output pixel.
-    fn for_each_pixel<T: Element, I: Sync>(
+    /// Fills the output; `pixel` gets the image, the window, and the output pixel.
+    pub(super) fn for_each_pixel<T: Element, I: Sync>(
         &self,
         images: &[I],
         out: &mut [T],
-        pixel: impl Fn(&[I], &mut dyn Iterator<Item = usize>, &mut [T]) + Send + Sync,
+        pixel: impl Fn(&[I], Region, &mut [T]) + Send + Sync,
     ) {
         let row_len = self.cols.output * self.depth;
         if out.is_empty() {
@@ -156,18 +183,18 @@ impl Sizes {
                 let (image, row) = ((first + at) / self.rows.output, (first + at) % self.rows.output);
                 let image = &images[image * self.image_len()..][..self.image_len()];
                 for (col, out) in out.chunks_mut(self.depth).enumerate() {
-                    pixel(image, &mut self.sources(row, col), out);
+                    pixel(image, self.region(row, col), out);
                 }
             }
         });
     }
 
-    /// Sends gradients back, image by image; `pixel` gets the number of the image, the starts of the window's
-    /// pixels, where the output pixel starts in its image, and the image of the result.
+    /// Sends gradients back, image by image; `pixel` gets the number of the image, the window, where the output pixel starts in
+    /// its image, and the image of the result.
     fn for_each_gradient<T: Element>(
         &self,
         out: &mut [T],
-        pixel: impl Fn(usize, &mut dyn Iterator<Item = usize>, usize, &mut [T]) + Send + Sync,
+        pixel: impl Fn(usize, Region, usize, &mut [T]) + Send + Sync,
     ) {
         if out.is_empty() {
             return;
@@ -178,7 +205,7 @@ impl Sizes {
                 for row in 0..self.rows.output {
                     for col in 0..self.cols.output {
                         let start = (row * self.cols.output + col) * self.depth;
-                        pixel(first + at, &mut self.sources(row, col), start, out);
+                        pixel(first + at, self.region(row, col), start, out);
                     }
                 }
             }
@@ -194,13 +221,13 @@ fn pool_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     Ok(vec![PartialShape::new(layout.write([batch, rows, cols, depth]))])
 }
 
-fn max_pool_grad_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+pub(super) fn max_pool_grad_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     ctx.input(1).merge(ctx.input(2))?;
     Ok(vec![ctx.input_with_rank(0, 4)?])
 }
 
 /// The image of a pool, channels last.
-fn image_in<T: Element>(pool: &Pool, image: &Tensor) -> Result<Tensor> {
+pub(super) fn image_in<T: Element>(pool: &Pool, image: &Tensor) -> Result<Tensor> {
     let rank = image.shape().rank();
     ensure!(rank == 4, InvalidArgument, "tensor_in must be 4-dimensional, got shape {}", image.shape());
     pool.window.layout.to_channels_last::<T>(image)
@@ -212,7 +239,8 @@ fn max_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let image = image_in::<T>(&pool, ctx.input(0)?)?;
         let sizes = pool.over(image.shape())?;
         let mut output = Tensor::allocate(image.dtype(), sizes.output()?)?;
-        sizes.for_each_pixel(image.as_slice::<T>()?, output.make_mut::<T>()?, |image, sources, out| {
+        sizes.for_each_pixel(image.as_slice::<T>()?, output.make_mut::<T>()?, |image, window, out| {
+            let mut sources = window.sources();
             match sources.next() {
                 Some(first) => out.copy_from_slice(&image[first..first + out.len()]),
                 None => out.fill(<T as Bounded>::min_value()),
@@ -245,21 +273,18 @@ fn max_pool_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 fn send_to_maxima<T: Addend + PartialOrd>(sizes: &Sizes, images: &[T], gradient: &[T], out: &mut [T]) {
-    sizes.for_each_gradient(out, |at, sources, start, out| {
+    sizes.for_each_gradient(out, |at, window, start, out| {
         let image = &images[at * sizes.image_len()..][..sizes.image_len()];
         let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
-        let sources: smallvec::SmallVec<[usize; 16]> = sources.collect();
         for (channel, &gradient) in gradient.iter().enumerate() {
-            let mut best: Option<usize> = None;
-            for source in &sources {
-                let candidate = source + channel;
-                if best.is_none_or(|best| image[candidate] > image[best]) {
-                    best = Some(candidate);
-                }
+            let mut sources = window.sources();
+            let Some(first) = sources.next() else { return };
+            let mut best = (first + channel, image[first + channel]);
+            for source in sources {
+                let value = image[source + channel];
+                best = if value > best.1 { (source + channel, value) } else { best };
             }
-            if let Some(best) = best {
-                out[best] = out[best].plus(gradient);
-            }
+            out[best.0] = out[best.0].plus(gradient);
         }
     });
 }
@@ -276,14 +301,12 @@ fn avg_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn means<T: Real>(sizes: &Sizes, images: &[T]) -> Result<Tensor> {
     Tensor::build::<T>(sizes.output()?, |out| {
-        sizes.for_each_pixel(images, out, |image, sources, out| {
+        sizes.for_each_pixel(images, out, |image, window, out| {
             let mut sums: smallvec::SmallVec<[T::Wide; 64]> = smallvec::smallvec![Zero::zero(); out.len()];
-            let mut count = 0;
-            for source in sources {
+            for source in window.sources() {
                 sums.iter_mut().zip(&image[source..]).for_each(|(sum, x)| *sum = *sum + x.widen());
-                count += 1;
             }
-            let count: T::Wide = wide_count(count);
+            let count: T::Wide = wide_count(window.len());
             out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::narrow(sum / count));
         });
         Ok(())
@@ -313,11 +336,10 @@ fn avg_pool_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn spread<T: Real>(sizes: &Sizes, shape: Shape, gradient: &[T]) -> Result<Tensor> {
     let mut sums: Vec<T::Wide> = vec![Zero::zero(); shape.num_elements()];
-    sizes.for_each_gradient(&mut sums, |at, sources, start, out| {
+    sizes.for_each_gradient(&mut sums, |at, window, start, out| {
         let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
-        let sources: smallvec::SmallVec<[usize; 16]> = sources.collect();
-        let count: T::Wide = wide_count(sources.len());
-        for &source in &sources {
+        let count: T::Wide = wide_count(window.len());
+        for source in window.sources() {
             let out = &mut out[source..source + sizes.depth];
             out.iter_mut().zip(gradient).for_each(|(sum, g)| *sum = *sum + g.widen() / count);
         }

@@ -2,10 +2,13 @@
 //!
 //! Transposes and conjugates are expressed in strides and flags, never by copying.
 
+use std::sync::LazyLock;
+
 use half::{bf16, f16};
 use num_complex::Complex;
 use tensorfleet_core::{Element, Result, ensure};
 
+use crate::denormals::FlushDenormals;
 use crate::parallel;
 
 /// Below this many multiplications the library's preparations cost more than the product.
@@ -153,12 +156,34 @@ fn library_product<T: Element + num_traits::Num>(
 ) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
     let work = m.saturating_mul(n).saturating_mul(k);
-    let parallelism = match rayon::current_num_threads() {
-        count if count > 1 && threads == Threads::Many && work >= WORTH_THREADS => {
-            gemm::Parallelism::Rayon(count)
-        }
-        _ => gemm::Parallelism::None,
-    };
+    let pays = threads == Threads::Many && work >= WORTH_THREADS;
+    // The threads are started for the first product that is worth them.
+    match pays.then(|| THREADS.as_ref()).flatten() {
+        Some(pool) => pool.install(|| {
+            library_call(a, b, out, mode, gemm::Parallelism::Rayon(pool.current_num_threads()));
+        }),
+        None => library_call(a, b, out, mode, gemm::Parallelism::None),
+    }
+}
+
+/// The threads that share a big product; none on a machine with one core. Not those that all users of rayon in the
+/// process share, because these flush denormal numbers.
+static THREADS: LazyLock<Option<rayon::ThreadPool>> = LazyLock::new(|| {
+    let threads = rayon::ThreadPoolBuilder::new()
+        .thread_name(|index| format!("tensorfleet-product-{index}"))
+        // For as long as the thread lives.
+        .start_handler(|_| std::mem::forget(FlushDenormals::begin()));
+    threads.build().ok().filter(|pool| pool.current_num_threads() > 1)
+});
+
+fn library_call<T: Element + num_traits::Num>(
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T],
+    mode: Output,
+    parallelism: gemm::Parallelism,
+) {
+    let (m, n, k) = (a.rows, b.cols, a.cols);
     let accumulate = mode == Output::Accumulate;
     // SAFETY: `multiply` checked that `out` is m by n and that the inner sizes agree; a `Matrix` holds every
     // element its sizes and strides reach; `out` is borrowed mutably, so it overlaps neither.

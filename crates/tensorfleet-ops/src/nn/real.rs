@@ -20,6 +20,8 @@ pub(crate) trait Real: Element {
 pub(crate) trait Wide: Real<Wide = Self> + num_traits::Float + std::iter::Sum {
     /// e^x
     fn fast_exp(self) -> Self;
+    /// e^x for x up to 0
+    fn fast_exp_of_negative(self) -> Self;
     /// ln x
     fn fast_ln(self) -> Self;
     /// tanh x
@@ -35,7 +37,7 @@ pub(crate) trait Wide: Real<Wide = Self> + num_traits::Float + std::iter::Sum {
 }
 
 macro_rules! wide {
-    ($($number:ty, $exp:path, $ln:path, $tanh:path;)*) => {
+    ($($number:ty, $exp:path, $exp_of_negative:path, $ln:path, $tanh:path;)*) => {
         $(impl Real for $number {
             type Wide = $number;
             #[inline(always)]
@@ -51,6 +53,10 @@ macro_rules! wide {
             #[inline(always)]
             fn fast_exp(self) -> $number {
                 $exp(self)
+            }
+            #[inline(always)]
+            fn fast_exp_of_negative(self) -> $number {
+                $exp_of_negative(self)
             }
             #[inline(always)]
             fn fast_ln(self) -> $number {
@@ -69,8 +75,8 @@ macro_rules! wide {
 }
 
 wide! {
-    f32, vector_math::exp_f32, vector_math::log_f32, vector_math::tanh_f32;
-    f64, f64::exp, f64::ln, f64::tanh;
+    f32, vector_math::exp_f32, vector_math::exp_of_negative_f32, vector_math::log_f32, vector_math::tanh_f32;
+    f64, f64::exp, f64::exp, f64::ln, f64::tanh;
 }
 
 macro_rules! narrow {

@@ -143,11 +143,11 @@ struct Exponentials<W> {
 #[inline(always)]
 fn exponentials<T: Real>(row: &[T], powers: &mut [T::Wide]) -> Exponentials<T::Wide> {
     let maximum = maximum(row);
-    powers.iter_mut().zip(row).for_each(|(power, x)| *power = (x.widen() - maximum).fast_exp());
+    powers.iter_mut().zip(row).for_each(|(power, x)| *power = (x.widen() - maximum).fast_exp_of_negative());
     Exponentials { maximum, sum: sum(powers) }
 }
 
-crate::simd_dispatch! {
+crate::simd_dispatch_widest! {
     fn softmax_row[T: Real](logits: &[T], out: &mut [T], powers: &mut [T::Wide]) {
         let total = exponentials(logits, powers).sum;
         let scale = <T::Wide as num_traits::One>::one() / total;

@@ -116,6 +116,17 @@ pub(crate) struct Window {
     pub(crate) layout: Layout,
 }
 
+/// Taps of a window that lie side by side in an image; `count` may be 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The first of them.
+    pub(crate) first_tap: usize,
+    /// Where it lies.
+    pub(crate) source: usize,
+    /// How many there are.
+    pub(crate) count: usize,
+}
+
 /// A window along one axis of an image whose size is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
@@ -137,6 +148,37 @@ impl Axis {
         (at * self.stride + tap * self.dilation)
             .checked_sub(self.before)
             .filter(|&source| source < self.input)
+    }
+
+    /// The taps of the window at position `at` that lie in the image, if they lie there side by side.
+    #[inline(always)]
+    pub(crate) fn run(&self, at: usize) -> Option<Run> {
+        if self.dilation != 1 {
+            return None;
+        }
+        let start = at * self.stride;
+        let first_tap = self.before.saturating_sub(start).min(self.kernel);
+        // A window in the padding behind the image begins, with no taps, at its end.
+        let source = (start + first_tap).saturating_sub(self.before).min(self.input);
+        let count = (self.kernel - first_tap).min(self.input - source);
+        Some(Run { first_tap, source, count })
+    }
+
+    /// Whether neighbouring positions of the window see neighbouring pixels.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.stride == 1 && self.dilation == 1
+    }
+
+    /// What tap `tap` sees of a line of pixels at positions `at..`, of a window that [is dense](Axis::is_dense): a piece of the
+    /// line, with the padding around it.
+    pub(crate) fn slide_along<T: Copy + Default>(&self, line: &[T], at: usize, tap: usize, out: &mut [T]) {
+        let start = at + tap;
+        let before = self.before.saturating_sub(start).min(out.len());
+        let source = (start + before).saturating_sub(self.before).min(self.input);
+        let count = (out.len() - before).min(self.input - source);
+        out[..before].fill(T::default());
+        out[before..before + count].copy_from_slice(&line[source..source + count]);
+        out[before + count..].fill(T::default());
     }
 
     /// The taps of the window at position `at` that lie in the image, with where they lie.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
@@ -16,8 +17,8 @@ use crate::node_spec::NodeSpec;
 use crate::op::Op;
 use crate::shape_context::ShapeContext;
 
-const SIGNATURE: &str = "true_classes: int64 -> sampled_candidates: int64, true_expected_count: float, sampled_expected_count: float";
-const ATTRS: &str = "num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; seed: int = 0; \
+pub(super) const SIGNATURE: &str = "true_classes: int64 -> sampled_candidates: int64, true_expected_count: float, sampled_expected_count: float";
+pub(super) const ATTRS: &str = "num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; seed: int = 0; \
                      seed2: int = 0";
 
 /// The family's table.
@@ -52,9 +53,9 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 /// TensorFlow's generous estimate of how many numbers a sample needs, redraws included.
-const U32S_PER_SAMPLE: u64 = 2048;
+pub(super) const U32S_PER_SAMPLE: u64 = 2048;
 
-fn sampler_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+pub(super) fn sampler_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let true_classes = ctx.input_with_rank(0, 2)?;
     let sampled = PartialShape::vector(usize::try_from(ctx.attr::<i64>("num_sampled")?).ok());
     Ok(vec![sampled.clone(), true_classes, sampled])
@@ -86,7 +87,6 @@ fn fixed_unigram(node: &NodeSpec<'_>) -> Result<KernelBox> {
         InvalidArgument,
         "Must provide exactly one of vocab_file and unigrams."
     );
-    let unigrams = if unigrams.is_empty() { weights_in_file(&file)? } else { unigrams };
     let distortion: f32 = node.attr("distortion")?;
     let reserved: i64 = node.attr("num_reserved_ids")?;
     let (shards, shard): (i64, i64) = (node.attr("num_shards")?, node.attr("shard")?);
@@ -97,17 +97,33 @@ fn fixed_unigram(node: &NodeSpec<'_>) -> Result<KernelBox> {
         InvalidArgument,
         "num_reserved_ids ({reserved}) must lie between 0 and range_max ({range})"
     );
-    // Reserved classes never come up; of the others this shard has every num_shards-th.
-    let distorted = unigrams.iter().map(|&weight| weight.powf(distortion));
-    let all = std::iter::repeat_n(0.0, reserved as usize).chain(distorted);
-    let weights: Vec<f32> = all.skip(shard as usize).step_by(shards as usize).collect();
-    ensure!(
-        weights.len() as u64 == range,
-        InvalidArgument,
-        "range is {range} must be equal to weights size {}",
-        weights.len()
-    );
-    sampler_kernel(node, RangeSampler::Weighted(WeightedSampler::new(weights)?))
+    let sampler = move |unigrams: &[f32]| {
+        // Reserved classes never come up; of the others this shard has every num_shards-th.
+        let distorted = unigrams.iter().map(|&weight| weight.powf(distortion));
+        let all = std::iter::repeat_n(0.0, reserved as usize).chain(distorted);
+        let weights: Vec<f32> = all.skip(shard as usize).step_by(shards as usize).collect();
+        ensure!(
+            weights.len() as u64 == range,
+            InvalidArgument,
+            "range is {range} must be equal to weights size {}",
+            weights.len()
+        );
+        Ok(RangeSampler::Weighted(WeightedSampler::new(weights)?))
+    };
+    if file.is_empty() {
+        return sampler_kernel(node, sampler(&unigrams)?);
+    }
+    // The first step reads the file, since only a step knows which files are allowed.
+    let draw = Draw::of_node(node, range)?;
+    let in_file: OnceLock<Result<RangeSampler>> = OnceLock::new();
+    Ok(KernelBox::from_fn(move |ctx| {
+        let read = || {
+            ctx.file_access().check(&file)?;
+            sampler(&weights_in_file(&file)?)
+        };
+        let sampler = in_file.get_or_init(read).as_ref().map_err(Clone::clone)?;
+        draw.run(sampler, ctx)
+    }))
 }
 
 /// A vocabulary has a word per line; the weight is the last of its fields.
@@ -122,7 +138,7 @@ fn weights_in_file(path: &str) -> Result<Vec<f32>> {
 }
 
 /// The checked input of a sampler.
-fn true_classes<'a>(ctx: &'a Context<'_>, num_true: i64) -> Result<&'a Tensor> {
+pub(super) fn true_classes<'a>(ctx: &'a Context<'_>, num_true: i64) -> Result<&'a Tensor> {
     let classes = ctx.input(0)?;
     ensure!(classes.shape().rank() == 2, InvalidArgument, "true_classes must be a matrix");
     let columns = classes.shape()[1];
@@ -135,26 +151,44 @@ fn true_classes<'a>(ctx: &'a Context<'_>, num_true: i64) -> Result<&'a Tensor> {
 }
 
 fn sampler_kernel(node: &NodeSpec<'_>, sampler: RangeSampler) -> Result<KernelBox> {
-    let stream = Stream::of_node(node)?;
-    let (unique, num_true): (bool, i64) = (node.attr("unique")?, node.attr("num_true")?);
-    let num_sampled: i64 = node.attr("num_sampled")?;
-    if unique {
-        ensure!(num_sampled as u64 <= sampler.range(), InvalidArgument, "Sampler's range is too small.");
+    let draw = Draw::of_node(node, sampler.range())?;
+    Ok(KernelBox::from_fn(move |ctx| draw.run(&sampler, ctx)))
+}
+
+/// What a node says about its samples.
+struct Draw {
+    stream: Stream,
+    unique: bool,
+    num_true: i64,
+    num_sampled: i64,
+}
+
+impl Draw {
+    fn of_node(node: &NodeSpec<'_>, range: u64) -> Result<Draw> {
+        let stream = Stream::of_node(node)?;
+        let (unique, num_true): (bool, i64) = (node.attr("unique")?, node.attr("num_true")?);
+        let num_sampled: i64 = node.attr("num_sampled")?;
+        if unique {
+            ensure!(num_sampled as u64 <= range, InvalidArgument, "Sampler's range is too small.");
+        }
+        Ok(Draw { stream, unique, num_true, num_sampled })
     }
-    Ok(KernelBox::from_fn(move |ctx| {
-        let classes = true_classes(ctx, num_true)?;
-        let mut singles = Singles::new(stream.reserve_u32s(U32S_PER_SAMPLE.wrapping_mul(num_sampled as u64)));
-        let batch = sampler.batch(num_sampled as usize, unique, &mut singles)?;
+
+    fn run(&self, sampler: &RangeSampler, ctx: &mut Context<'_>) -> Result<()> {
+        let classes = true_classes(ctx, self.num_true)?;
+        let numbers = U32S_PER_SAMPLE.wrapping_mul(self.num_sampled as u64);
+        let mut singles = Singles::new(self.stream.reserve_u32s(numbers));
+        let batch = sampler.batch(self.num_sampled as usize, self.unique, &mut singles)?;
         let counts = |classes: &[i64]| -> Vec<f32> {
             classes.iter().map(|&class| sampler.expected_count(class, &batch)).collect()
         };
         let true_counts = Tensor::from_slice(&counts(classes.as_slice::<i64>()?), classes.shape())?;
         let sampled_counts = Tensor::vector(&counts(&batch.classes))?;
         set_outputs(ctx, &batch, true_counts, sampled_counts)
-    }))
+    }
 }
 
-fn set_outputs(
+pub(super) fn set_outputs(
     ctx: &mut Context<'_>,
     batch: &Batch,
     true_counts: Tensor,

@@ -27,7 +27,7 @@ pub(crate) static OPS: &[Op] = &[
         .stateful()
         .shape(shape_of_value)
         .kernel(uniform_int)
-        .cost(Cost::Linear),
+        .cost(Cost::Shaped),
     stateless("StatelessRandomUniform").not_differentiable().kernel(stateless_uniform),
     stateless("StatelessRandomNormal").not_differentiable().kernel(stateless_normal),
     stateless("StatelessTruncatedNormal").not_differentiable().kernel(stateless_truncated_normal),
@@ -39,15 +39,17 @@ pub(crate) static OPS: &[Op] = &[
     .attrs("dtype: {int32, int64}; T: {int32, int64}; Tseed: {int32, int64} = int64")
     .shape(shape_of_value)
     .kernel(stateless_uniform_int)
-    .cost(Cost::Linear),
+    .cost(Cost::Shaped),
 ];
 
 const fn seeded(name: &'static str) -> Op {
-    Op::new(name, "shape: T -> output: dtype").attrs(SEEDED).stateful().shape(shape_of_value)
+    let op = Op::new(name, "shape: T -> output: dtype").attrs(SEEDED).stateful();
+    op.shape(shape_of_value).cost(Cost::Shaped)
 }
 
 const fn stateless(name: &'static str) -> Op {
-    Op::new(name, "shape: T, seed: Tseed -> output: dtype").attrs(STATELESS).shape(shape_of_value)
+    let op = Op::new(name, "shape: T, seed: Tseed -> output: dtype").attrs(STATELESS);
+    op.shape(shape_of_value).cost(Cost::Shaped)
 }
 
 fn shape_of_value(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {

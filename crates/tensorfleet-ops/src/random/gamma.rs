@@ -11,6 +11,7 @@ use super::fills::shape_in;
 use super::philox::{Philox, unit_f64};
 use super::stream::Stream;
 use crate::dispatch;
+use crate::gradients::{Differential, Grads};
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
@@ -23,7 +24,22 @@ pub(crate) static OPS: &[Op] = &[Op::new("RandomGamma", "shape: S, alpha: T -> o
     .stateful()
     .shape(gamma_shape)
     .kernel(gamma)
+    .gradient(gamma_gradient)
     .cost(Cost::Heavy)];
+
+/// Each sample moves with the shape of its distribution such that its quantile stays; the samples of one distribution
+/// add up.
+fn gamma_gradient(d: &mut Differential<'_>) -> Result<Grads> {
+    let (shape, alpha, sample, dy) = (d.input(0)?, d.input(1)?, d.output(0), d.dy(0)?);
+    let slope = d.op("RandomGammaGrad", [alpha, sample])?;
+    let product = d.op("Mul", [dy, slope])?;
+    let (first, step) = (d.int(0)?, d.int(1)?);
+    let rank = d.op("Size", [shape])?;
+    let axes = d.op("Range", [first, rank, step])?;
+    let total = d.op("Sum", [product, axes])?;
+    let total = d.reshape_like(total, alpha)?;
+    d.only(1, total)
+}
 
 /// How far apart the samples lie in the stream: room for many rejections.
 const STRIDE: u64 = 256;

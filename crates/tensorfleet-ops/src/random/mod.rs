@@ -9,6 +9,7 @@ mod candidate_samplers;
 mod distributions;
 mod fills;
 mod gamma;
+mod learned_unigram;
 mod multinomial;
 mod range_samplers;
 
@@ -16,4 +17,4 @@ use crate::op::Op;
 
 /// The tables of this group.
 pub(crate) static FAMILIES: &[&[Op]] =
-    &[fills::OPS, shuffle::OPS, multinomial::OPS, gamma::OPS, candidate_samplers::OPS];
+    &[fills::OPS, shuffle::OPS, multinomial::OPS, gamma::OPS, candidate_samplers::OPS, learned_unigram::OPS];

@@ -90,12 +90,16 @@ impl RangeSampler {
 
     /// How often a class was to be expected in a batch.
     pub(super) fn expected_count(&self, class: i64, batch: &Batch) -> f32 {
-        let probability = self.probability(class) as f64;
-        let tries = batch.tries as f64;
-        match batch.tries == batch.classes.len() as u64 {
-            true => (probability * tries) as f32,
-            false => -(tries * (-probability).ln_1p()).exp_m1() as f32,
-        }
+        expected_count(self.probability(class), batch)
+    }
+}
+
+/// How often a class of this probability was to be expected in a batch.
+pub(super) fn expected_count(probability: f32, batch: &Batch) -> f32 {
+    let (probability, tries) = (probability as f64, batch.tries as f64);
+    match batch.tries == batch.classes.len() as u64 {
+        true => (probability * tries) as f32,
+        false => -(tries * (-probability).ln_1p()).exp_m1() as f32,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::op::Op;
 
 mod accumulator;
 mod accumulator_ops;
-mod arithmetic;
+pub(crate) mod arithmetic;
 mod gather;
 pub(crate) mod naming;
 pub(crate) mod queue;
@@ -14,6 +14,7 @@ mod sparse_gradient;
 mod stack;
 mod staging;
 mod table;
+mod table_files;
 mod table_ops;
 mod tensor_array;
 mod tensor_array_gradients;
@@ -33,4 +34,5 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     stack::OPS,
     tensor_array_ops::OPS,
     table_ops::OPS,
+    table_files::OPS,
 ];

@@ -58,10 +58,8 @@ impl SparseGradient {
         for (axis, &dim) in values.iter().enumerate().skip(1) {
             check_value_dim(axis, declared.dim(axis), dim)?;
         }
-        let known_rows =
-            self.shape.as_ref().and_then(|shape| shape.first().copied()).filter(|&rows| rows >= 0);
-        let limit = declared.dim(0).map(|rows| rows as i64).or(known_rows);
-        if let Some(limit) = limit {
+        // Only the accumulator's own shape bounds the rows; TensorFlow does not hold the gradient's against them.
+        if let Some(limit) = declared.dim(0).map(|rows| rows as i64) {
             for (slice, &index) in self.indices.as_slice::<i64>()?.iter().enumerate() {
                 ensure!(
                     index < limit,

@@ -98,6 +98,11 @@ impl Table {
         Ok(())
     }
 
+    /// The dtypes of keys and values.
+    pub(super) fn dtypes(&self) -> (DType, DType) {
+        (self.key_dtype, self.value_dtype)
+    }
+
     /// The number of keys.
     pub(super) fn size(&self) -> usize {
         self.rows.read().keys.len()
@@ -192,8 +197,8 @@ impl Table {
 
     /// Adds keys or changes their values.
     pub(super) fn insert(&self, keys: &Tensor, values: &Tensor) -> Result<()> {
-        self.check_mutable("Insert")?;
         self.check_values(keys, values)?;
+        self.check_mutable("Insert")?;
         let keys = self.keys_of(keys)?;
         self.put(&mut self.rows.write(), keys, values)
     }

@@ -1,7 +1,7 @@
 //! Joining strings: element by element, or along dimensions.
 
 use bytes::Bytes;
-use tensorfleet_core::{PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
 use crate::kernel::KernelBox;
 use crate::node_spec::NodeSpec;
@@ -77,7 +77,7 @@ fn axes(rank: usize, indices: &[i32]) -> Result<Vec<usize>> {
         let axis = if index < 0 { index as i64 + rank as i64 } else { index as i64 };
         ensure!(
             (0..rank as i64).contains(&axis),
-            InvalidArgument,
+            OutOfRange,
             "Invalid reduction dimension {index} for input with {rank} dimension(s)"
         );
         ensure!(!axes.contains(&(axis as usize)), InvalidArgument, "Duplicate reduction dimension {index}");
@@ -91,7 +91,8 @@ fn reduce_join_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
         return Ok(vec![PartialShape::unknown()]);
     };
     let keep_dims: bool = ctx.attr("keep_dims")?;
-    let reduced = axes(dims.len(), indices.as_slice::<i32>()?)?;
+    let refused = |status: Status| Status::invalid_argument(status.text().to_string());
+    let reduced = axes(dims.len(), indices.as_slice::<i32>()?).map_err(refused)?;
     let kept = dims.iter().enumerate().filter_map(|(axis, &dim)| match reduced.contains(&axis) {
         true => keep_dims.then_some(Some(1)),
         false => Some(dim),
@@ -99,7 +100,7 @@ fn reduce_join_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     Ok(vec![PartialShape::new(kept)])
 }
 
-/// `ReduceJoin`: joins along the given dimensions, the last one given varying fastest.
+/// `ReduceJoin`: joins along the given dimensions, one after the other, so that the first one given varies fastest.
 fn reduce_join(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let separator: Bytes = node.attr("separator")?;
     let keep_dims: bool = node.attr("keep_dims")?;
@@ -116,7 +117,8 @@ fn reduce_join(node: &NodeSpec<'_>) -> Result<KernelBox> {
                 offsets.iter().flat_map(step).collect()
             })
         };
-        let (starts, steps) = (offsets(&kept), offsets(&reduced));
+        let slowest_first: Vec<usize> = reduced.iter().rev().copied().collect();
+        let (starts, steps) = (offsets(&kept), offsets(&slowest_first));
         let strings = input.as_strings()?;
         let join_from = |&start: &usize| {
             let parts: Vec<&[u8]> = steps.iter().map(|step| &strings[start + step][..]).collect();
@@ -169,11 +171,14 @@ mod tests {
     fn dimensions_are_joined_in_the_order_given() {
         assert_eq!(reduce(&[0], false).unwrap(), strings(&["a.c", "b.d"]));
         assert_eq!(reduce(&[-1], false).unwrap(), strings(&["a.b", "c.d"]));
-        assert_eq!(reduce(&[0, 1], false).unwrap(), Tensor::string("a.b.c.d"));
-        assert_eq!(reduce(&[1, 0], false).unwrap(), Tensor::string("a.c.b.d"));
+        assert_eq!(reduce(&[0, 1], false).unwrap(), Tensor::string("a.c.b.d"));
+        assert_eq!(reduce(&[1, 0], false).unwrap(), Tensor::string("a.b.c.d"));
         assert_eq!(&reduce(&[1], true).unwrap().shape()[..], [2, 1]);
-        for bad in [&[2][..], &[-3], &[0, 0], &[0, -2]] {
-            assert_eq!(reduce(bad, false).unwrap_err().code(), Code::InvalidArgument, "{bad:?}");
+        for outside in [2, -3] {
+            assert_eq!(reduce(&[outside], false).unwrap_err().code(), Code::OutOfRange, "{outside}");
+        }
+        for twice in [&[0, 0][..], &[0, -2]] {
+            assert_eq!(reduce(twice, false).unwrap_err().code(), Code::InvalidArgument, "{twice:?}");
         }
     }
 }

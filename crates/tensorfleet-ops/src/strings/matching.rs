@@ -115,6 +115,10 @@ impl Rewrite {
         let limit = if global { usize::MAX } else { 1 };
         for captures in regex.captures_iter(text).take(limit) {
             let Some(whole) = captures.get(0) else { continue };
+            // Patterns match characters, so there is nothing to match in the middle of one.
+            if whole.is_empty() && text.get(whole.start()).is_some_and(|&byte| byte & 0xc0 == 0x80) {
+                continue;
+            }
             out.extend_from_slice(&text[end..whole.start()]);
             end = whole.end();
             for piece in &self.0 {

@@ -150,7 +150,7 @@ fn out_of_range(position: i64, text: &[u8], characters: bool, index: usize) -> S
 fn window(position: i64, length: i64, count: usize) -> Option<(usize, usize)> {
     let start = if position < 0 { position.checked_add(count as i64)? } else { position };
     let start = usize::try_from(start).ok().filter(|&start| start <= count)?;
-    // TensorFlow takes a negative length for a huge one.
+    // TensorFlow takes a negative number of bytes for a huge one.
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     Some((start, start.saturating_add(length).min(count)))
 }
@@ -161,6 +161,11 @@ fn bytes_of(text: &Bytes, position: i64, length: i64) -> Option<Bytes> {
 }
 
 fn characters_of(text: &Bytes, position: i64, length: i64) -> Option<Bytes> {
+    // A negative number of characters is none from the front, and a mistake from the back (as TensorFlow 2.21 has it).
+    if length < 0 && position < 0 {
+        return None;
+    }
+    let length = length.max(0);
     let starts: Vec<usize> = (0..text.len()).filter(|&at| starts_character(text[at])).collect();
     let (start, end) = window(position, length, starts.len())?;
     let byte_at = |character: usize| starts.get(character).copied().unwrap_or(text.len());
@@ -220,6 +225,8 @@ mod tests {
         assert_eq!(one("aébc", -3, 2, "UTF8_CHAR").unwrap(), Tensor::string("éb"));
         assert_eq!(one("aébc", 4, 2, "UTF8_CHAR").unwrap(), Tensor::string(""));
         assert!(one("aébc", 5, 2, "UTF8_CHAR").is_err());
+        assert_eq!(one("aébc", 1, -1, "UTF8_CHAR").unwrap(), Tensor::string(""));
+        assert!(one("aébc", -2, -1, "UTF8_CHAR").is_err());
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub(super) struct ExecNode {
     pub(super) child_frame: FrameIndex,
     /// For `Enter`: whether every iteration gets the value.
     pub(super) is_invariant: bool,
+    /// Whether it reads or writes no more of a variable than some rows, or its shape.
+    pub(super) touches_rows: bool,
     /// How to prepare each input; `None` if all are plain values.
     pub(super) references: Option<Box<[InputKind]>>,
     pub(super) name: Arc<str>,
@@ -213,6 +215,8 @@ impl Executable {
             body,
             flow: op.flow,
             cost: op.cost,
+            // Whoever takes a variable and indices reads or updates these rows.
+            touches_rows: op.looks_at_variables || op.signature.contains("indices:"),
             experience: Experience::default(),
             waits_for_disk: FILE_OPS.contains(&op.name),
             first_slot,
@@ -336,7 +340,7 @@ fn reference_kinds(
     };
     // A send hands the variable on: it is read when its receiver comes for it.
     let hands_on = passes_reference[index] || spec.op().flow == Flow::Transfer;
-    let takes_ref = |slot: usize| spec.inputs[slot].is_ref || hands_on;
+    let takes_ref = |slot: usize| spec.inputs[slot].is_ref || hands_on || spec.op().looks_at_variables;
     let kinds: Box<[InputKind]> = (0..spec.inputs.len())
         .map(|slot| match (comes_as_ref(slot), takes_ref(slot)) {
             (false, _) => InputKind::Value,

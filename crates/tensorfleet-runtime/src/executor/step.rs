@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, bail};
+use tensorfleet_ops::denormals::FlushDenormals;
 use tensorfleet_ops::kernel::{AsyncContext, AsyncKernel, Context, KernelBox, Outputs, StepContext, Value};
 use tensorfleet_ops::op::{Cost, Flow};
 
@@ -203,6 +204,7 @@ impl Step {
     fn run_nodes(self: &Arc<Step>, stack: ReadyList, budget: Option<usize>) {
         // A node that ends another's wait (an enqueue, a send) must not run that one below itself.
         let was_lent = IS_LENT.replace(false);
+        let _flushing = FlushDenormals::begin();
         let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
         let time_left = BORROWED_THREAD_TIME;
         let mut worker =
@@ -237,18 +239,31 @@ impl Step {
     fn weight(&self, item: &ExecNode, ready: &Ready) -> Option<usize> {
         let limit = match item.cost {
             Cost::Trivial => return None,
-            Cost::Linear => EXPENSIVE_LINEAR_BYTES,
+            Cost::Linear | Cost::Shaped => EXPENSIVE_LINEAR_BYTES,
             Cost::Heavy => EXPENSIVE_HEAVY_BYTES,
         };
         if ready.is_dead || item.flow != Flow::Plain {
             return None;
         }
         let slots = &self.iteration(&ready.iteration).slots;
+        if item.cost == Cost::Shaped {
+            // SAFETY: as below.
+            let bytes = match unsafe { slots.peek(item.first_slot) } {
+                Some(Value::Tensor(shape)) => shaped_bytes(shape),
+                _ => 0,
+            };
+            return (bytes >= limit).then_some(bytes);
+        }
         let bytes = |slot: u32| {
             // SAFETY: the node is ready and not running: all its producers are done, and only this thread has it.
             match unsafe { slots.peek(slot) } {
                 Some(Value::Tensor(tensor)) if tensor.dtype().is_plain() => tensor.byte_size(),
-                Some(Value::Ref(variable)) => variable.read().map_or(0, |tensor| tensor.byte_size()),
+                // A node that looks at a variable, or updates rows of it, does not walk over the whole: the other inputs tell.
+                Some(Value::Ref(_)) if item.touches_rows => 0,
+                // No snapshot: a writer that comes meanwhile would copy the value.
+                Some(Value::Ref(variable)) => {
+                    variable.inspect(|tensor| Ok(tensor.byte_size())).unwrap_or_default()
+                }
                 _ => 0,
             }
         };
@@ -611,6 +626,18 @@ impl<F: FnOnce(Result<Outputs>)> Drop for Continuation<F> {
     }
 }
 
+/// About how many bytes a tensor of the shape has that another one describes.
+fn shaped_bytes(shape: &Tensor) -> usize {
+    let product = |dims: &mut dyn Iterator<Item = i64>| {
+        dims.fold(size_of::<f32>(), |bytes, dim| bytes.saturating_mul(usize::try_from(dim).unwrap_or(0)))
+    };
+    match (shape.as_slice::<i32>(), shape.as_slice::<i64>()) {
+        (Ok(dims), _) => product(&mut dims.iter().map(|&dim| i64::from(dim))),
+        (_, Ok(dims)) => product(&mut dims.iter().copied()),
+        _ => 0,
+    }
+}
+
 fn prepare_reference(input: &mut Option<Value>, kind: InputKind) -> Result<()> {
     let Some(Value::Ref(variable)) = input else { return Ok(()) };
     match kind {
@@ -625,4 +652,18 @@ fn prepare_reference(input: &mut Option<Value>, kind: InputKind) -> Result<()> {
 #[cold]
 fn panicked() -> Status {
     Status::internal("the kernel panicked: this is a bug in Tensorfleet")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fill_weighs_what_it_fills_and_not_what_describes_it() {
+        let weight = |shape: Tensor| shaped_bytes(&shape);
+        assert_eq!(weight(Tensor::vector(&[1000i32, 64]).unwrap()), 256_000);
+        assert_eq!(weight(Tensor::vector(&[1i64 << 40, 1 << 40]).unwrap()), usize::MAX);
+        assert_eq!(weight(Tensor::vector(&[-1i32, 5]).unwrap()), 0);
+        assert_eq!(weight(Tensor::vector(&[1.5f32]).unwrap()), 0);
+    }
 }

@@ -11,6 +11,7 @@ use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{Endpoint, Node, NodeId, Result, Tensor};
 use tensorfleet_ops::NodeSpec;
 use tensorfleet_ops::cancellation::Cancellation;
+use tensorfleet_ops::file_access::FileAccess;
 use tensorfleet_ops::functions::NoFunctions;
 use tensorfleet_ops::kernel::{Context, FrameIteration, KernelBox, StepContext, Value};
 use tensorfleet_ops::op::{Cost, Flow};
@@ -46,7 +47,7 @@ impl Folder {
         let context = StepContext {
             step_id: 0,
             device: "".into(),
-            resources: Arc::new(ResourceManager::new("")),
+            resources: Arc::new(ResourceManager::new("").with_file_access(FileAccess::nowhere())),
             step_resources: ResourceManager::new(""),
             rendezvous: Arc::new(LocalRendezvous::new()),
             cancellation: Arc::new(Cancellation::new()),

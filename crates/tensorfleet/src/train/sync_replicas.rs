@@ -63,6 +63,7 @@ struct Built {
     global_step: Variable,
     token_queue: Queue,
     chief_queue_runner: QueueRunner,
+    local_step: Variable,
     local_step_init_op: Operation,
     chief_init_op: Operation,
     ready_for_local_init_op: Output,
@@ -143,6 +144,13 @@ impl SyncReplicasOptimizer {
             let tokens = graph.fill([count(num_tokens)?], &built.global_step)?;
             built.token_queue.enqueue_many([&tokens])
         })
+    }
+
+    /// The global step as this worker knows it: each train step sets it to the one that its round led to. It lies on the
+    /// worker, so that to read it after a train step costs no trip to a parameter server, and all workers see the same number
+    /// after the same round.
+    pub fn local_step(&self) -> Result<Variable> {
+        Ok(self.built()?.local_step)
     }
 
     /// Sets a worker's local step to the global one: the `local_init_op` of all but the chief.
@@ -331,6 +339,7 @@ impl Optimizer for SyncReplicasOptimizer {
                 global_step: global_step.clone(),
                 token_queue,
                 chief_queue_runner,
+                local_step,
                 local_step_init_op,
                 chief_init_op,
                 ready_for_local_init_op,

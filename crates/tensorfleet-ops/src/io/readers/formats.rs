@@ -48,6 +48,11 @@ pub(super) trait Records: Send {
 }
 
 impl Format {
+    /// Whether names are those of files.
+    pub(super) fn has_files(&self) -> bool {
+        !matches!(self, Format::Name)
+    }
+
     /// Opens a file.
     pub(super) fn open(&self, path: &str) -> Result<Box<dyn Records>> {
         Ok(match self {

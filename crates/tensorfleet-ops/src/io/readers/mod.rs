@@ -15,6 +15,7 @@ use tensorfleet_core::{Result, Status, ensure};
 
 use self::formats::{Format, Records};
 use crate::cancellation::Cancellation;
+use crate::file_access::FileAccess;
 use crate::resource::Resource;
 use crate::state::queue::{Amount, Queue, Tuple};
 
@@ -32,6 +33,7 @@ type OnRead = Box<dyn FnOnce(Result<Vec<Record>>) + Send>;
 /// A reader of one format.
 struct Reader {
     format: Format,
+    access: FileAccess,
     state: Mutex<State>,
 }
 
@@ -76,8 +78,8 @@ enum Answer {
 }
 
 impl Reader {
-    fn new(format: Format) -> Reader {
-        Reader { format, state: Mutex::default() }
+    fn new(format: Format, access: FileAccess) -> Reader {
+        Reader { format, access, state: Mutex::default() }
     }
 
     fn records_produced(&self) -> i64 {
@@ -153,7 +155,7 @@ impl Reader {
 
     /// Opens the file the queue gave; if that fails, the first read fails.
     fn take_file(self: &Arc<Self>, dequeued: Result<Vec<Tuple>>) {
-        let opened = dequeued.and_then(|elements| self.format.open(&file_name(&elements)?));
+        let opened = dequeued.and_then(|elements| self.open(&file_name(&elements)?));
         let failed = {
             let mut state = self.state.lock();
             match opened {
@@ -167,6 +169,13 @@ impl Reader {
         if let Some((read, status)) = failed {
             (read.done)(Err(status));
         }
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn Records>> {
+        if self.format.has_files() {
+            self.access.check(name)?;
+        }
+        self.format.open(name)
     }
 
     fn advance(&self) -> Progress {

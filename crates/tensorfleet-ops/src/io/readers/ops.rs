@@ -75,7 +75,8 @@ fn make(
     format()?;
     let owner = Owner::<Reader>::new(node)?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let handle = owner.handle(ctx.step, |_| Ok(Reader::new(format()?)), |_| Ok(()))?;
+        let handle =
+            owner.handle(ctx.step, |_| Ok(Reader::new(format()?, ctx.file_access().clone())), |_| Ok(()))?;
         ctx.set_output(0, handle);
         Ok(())
     }))

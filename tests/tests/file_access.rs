@@ -1,0 +1,132 @@
+//! `--allow-files`: graphs on a server touch files below the directories it names and no others, whatever op, spelling or
+//! link leads there.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use tensorfleet_cluster::{ConnectOptions, RemoteRunOptions, RemoteSession};
+use tensorfleet_core::{Code, DType, Result, Tensor};
+use tensorfleet_proto::tensorflow::GraphDef;
+use tensorfleet_tests::cluster::{Cluster, Job};
+use tensorfleet_tests::graph_builder::GraphBuilder;
+
+fn text(value: impl AsRef<Path>) -> Tensor {
+    Tensor::string(value.as_ref().to_string_lossy().into_owned().into_bytes())
+}
+
+fn texts(value: impl AsRef<Path>) -> Tensor {
+    Tensor::from_strings(vec![value.as_ref().to_string_lossy().into_owned().into()], &[1]).unwrap()
+}
+
+/// One node per family of file ops; each touches the file or prefix that `path` feeds.
+fn graph() -> GraphDef {
+    GraphBuilder::new()
+        .placeholder("path", DType::String)
+        .placeholder("paths", DType::String)
+        .constant("contents", Tensor::string(&b"new"[..]))
+        .constant("names", Tensor::from_strings(vec!["v".into()], &[1]).unwrap())
+        .constant("slices", Tensor::from_strings(vec!["".into()], &[1]).unwrap())
+        .constant("value", 2.5f32)
+        .node("read", "ReadFile", &["path"], &[])
+        .node("write", "WriteFile", &["path", "contents"], &[])
+        .node("match", "MatchingFiles", &["path"], &[])
+        .node(
+            "save",
+            "SaveV2",
+            &["path", "names", "slices", "value"],
+            &[("dtypes", vec![DType::Float].into())],
+        )
+        .node("restore", "RestoreV2", &["path", "names", "slices"], &[("dtypes", vec![DType::Float].into())])
+        .node("merge", "MergeV2Checkpoints", &["paths", "path"], &[])
+        .node("queue", "FIFOQueueV2", &[], &[("component_types", vec![DType::String].into())])
+        .node("put", "QueueEnqueueV2", &["queue", "path"], &[("Tcomponents", vec![DType::String].into())])
+        .node("reader", "WholeFileReaderV2", &[], &[])
+        .node("record", "ReaderReadV2", &["reader", "queue"], &[])
+        .build()
+}
+
+struct Client(RemoteSession);
+
+impl Client {
+    fn of(cluster: &Cluster) -> Client {
+        let target = cluster.target(Job::Worker, 0).unwrap();
+        Client(RemoteSession::create(&target, graph(), ConnectOptions::default()).unwrap())
+    }
+
+    fn run(&self, path: impl AsRef<Path>, fetches: &[&str], targets: &[&str]) -> Result<Vec<Tensor>> {
+        let (path, paths) = (text(&path), texts(&path));
+        let feeds = [("path", &path), ("paths", &paths)];
+        let needed = if targets == ["merge"] { &feeds[..] } else { &feeds[..1] };
+        Ok(self.0.run(needed, fetches, targets, &RemoteRunOptions::default())?.0)
+    }
+
+    fn code(&self, path: impl AsRef<Path>, fetches: &[&str], targets: &[&str]) -> Option<Code> {
+        self.run(path, fetches, targets).err().map(|status| status.code())
+    }
+}
+
+#[test]
+fn graphs_touch_files_below_the_named_directories_and_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    for name in ["models", "data", "private"] {
+        std::fs::create_dir(place(name)).unwrap();
+    }
+    std::fs::write(place("data/input"), "inside").unwrap();
+    std::fs::write(place("private/secret"), "outside").unwrap();
+    std::os::unix::fs::symlink(place("private"), place("data/link")).unwrap();
+    let flags = ["models", "data"].map(|name| format!("--allow-files={}", place(name).display()));
+    let cluster = Cluster::start_ours(1, 1, &[&flags[0], &flags[1]]).unwrap();
+    let client = Client::of(&cluster);
+
+    let read = client.run(place("data/input"), &["read:0"], &[]).unwrap();
+    assert_eq!(&read[0].to_string_scalar().unwrap()[..], b"inside");
+    assert_eq!(client.code(place("models/new/file"), &[], &["write"]), None);
+    assert_eq!(client.code(place("models/checkpoint"), &[], &["save"]), None);
+    assert_eq!(
+        client.run(place("models/checkpoint"), &["restore:0"], &[]).unwrap()[0],
+        Tensor::scalar(2.5f32)
+    );
+    let found = client.run(place("data/*"), &["match:0"], &[]).unwrap();
+    assert_eq!(found[0].as_strings().unwrap().len(), 1, "the link leads out, and is not listed: {found:?}");
+
+    for outside in
+        ["private/secret", "data/../private/secret", "data/link/secret", "models/new/../../private/secret"]
+    {
+        let status = client.run(place(outside), &["read:0"], &[]).unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied, "{outside}: {status}");
+        for part in [outside, "models", "data", "--allow-files"] {
+            assert!(status.to_string().contains(part), "{part} is not in: {status}");
+        }
+    }
+    let outside = place("private/x");
+    for (fetches, targets) in [
+        (&[][..], &["write"][..]),
+        (&[], &["save"]),
+        (&["restore:0"], &[]),
+        (&[], &["merge"]),
+        (&["match:0"], &[]),
+    ] {
+        let code = client.code(&outside, fetches, targets);
+        assert_eq!(code, Some(Code::PermissionDenied), "{fetches:?} {targets:?}");
+    }
+    assert_eq!(client.code(place("private/secret"), &[], &["put"]), None);
+    let status = client.0.run(&[], &["record:1"], &[], &RemoteRunOptions::default()).unwrap_err();
+    assert_eq!(status.code(), Code::PermissionDenied);
+    assert_eq!(std::fs::read_dir(place("private")).unwrap().count(), 1, "something was written outside");
+}
+
+#[test]
+fn without_the_flag_graphs_touch_what_the_server_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start_ours(1, 1, &[]).unwrap();
+    let client = Client::of(&cluster);
+    assert_eq!(client.code(directory.path().join("deep/../new"), &[], &["write"]), None);
+    assert_eq!(client.code("/etc/hosts", &["read:0"], &[]), None);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_an_error_at_the_start() {
+    let failure = Cluster::start_ours(1, 1, &["--allow-files=/no/such/directory"]).err().unwrap();
+    assert!(failure.contains("/no/such/directory"), "{failure}");
+}
