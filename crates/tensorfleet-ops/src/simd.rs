@@ -21,6 +21,29 @@ pub fn has_wide_vectors() -> bool {
     }
 }
 
+/// How many rows ahead of their use [`expect_row`] is told of them: as many as the processor can wait for at the same time.
+pub(crate) const ROWS_AHEAD: usize = 8;
+
+/// Says that `len` elements from `start` on will be needed soon. Rows of a large table are at random places, and each would
+/// otherwise be waited for when its turn has come; of a long row, the processor finds the rest by itself.
+#[inline(always)]
+pub(crate) fn expect_row<T>(table: &[T], start: usize, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        const LINE_BYTES: usize = 64;
+        const MOST_LINES: usize = 4;
+        let per_line = (LINE_BYTES / size_of::<T>().max(1)).max(1);
+        for line in 0..len.div_ceil(per_line).min(MOST_LINES) {
+            let address = table.as_ptr().wrapping_add(start.wrapping_add(line * per_line));
+            // SAFETY: a hint reads nothing and may name any address, valid or not.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (table, start, len);
+}
+
 /// Defines a function whose body is compiled twice, for the baseline and for AVX2 with FMA, and which picks the
 /// version that the processor supports.
 ///

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 /// Huge pages are dear when memory is in pieces, since others are moved out of their way: for tables, which stay, and not for what
 /// a step computes.
 #[cfg(target_os = "linux")]
-const HUGE_FROM: usize = 64 << 20;
+const HUGE_FROM: usize = 16 << 20;
 
 #[cfg(target_os = "linux")]
 pub(super) fn map(len: usize) -> Option<NonNull<u8>> {

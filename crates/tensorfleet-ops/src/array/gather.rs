@@ -16,6 +16,7 @@ use crate::node_spec::NodeSpec;
 use crate::op::Op;
 use crate::parallel;
 use crate::shape_context::ShapeContext;
+use crate::simd::{ROWS_AHEAD, expect_row};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -79,11 +80,20 @@ impl Movement for PickRows<'_> {
 
 #[inline]
 fn pick_rows<T: Copy>(block: &[T], indices: &[usize], inner: usize, out: &mut [T]) {
+    let expect = |at: usize| {
+        if let Some(&soon) = indices.get(at + ROWS_AHEAD) {
+            expect_row(block, soon * inner, inner);
+        }
+    };
     if inner == 1 {
-        out.iter_mut().zip(indices).for_each(|(out, &index)| *out = block[index]);
+        for (at, (out, &index)) in out.iter_mut().zip(indices).enumerate() {
+            expect(at);
+            *out = block[index];
+        }
         return;
     }
-    for (out, &index) in out.chunks_exact_mut(inner).zip(indices) {
+    for (at, (out, &index)) in out.chunks_exact_mut(inner).zip(indices).enumerate() {
+        expect(at);
         out.copy_from_slice(&block[index * inner..][..inner]);
     }
 }

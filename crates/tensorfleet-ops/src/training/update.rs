@@ -11,6 +11,7 @@ use crate::node_spec::NodeSpec;
 use crate::parallel;
 use crate::shape_context::{ShapeContext, integers_of};
 use crate::signature::{Arg, ArgTypes};
+use crate::simd::{ROWS_AHEAD, expect_row};
 
 use super::field::Field;
 use super::slots::Slots;
@@ -188,7 +189,11 @@ fn sweep_rows<T: Element, const N: usize>(
     }
     let sweep_shard = |first_row: usize, mut state: [&mut [T]; N]| {
         let shard_rows = state[0].len() / row_len;
-        for (&row, gradient) in rows.iter().zip(gradient.chunks(row_len)) {
+        for (at, (&row, gradient)) in rows.iter().zip(gradient.chunks(row_len)).enumerate() {
+            let soon = rows.get(at + ROWS_AHEAD).map(|row| row.wrapping_sub(first_row));
+            if let Some(soon) = soon.filter(|&soon| soon < shard_rows) {
+                state.iter().for_each(|slot| expect_row(slot, soon * row_len, row_len));
+            }
             let row = row.wrapping_sub(first_row);
             if row < shard_rows {
                 let part = state.each_mut().map(|slot| &mut slot[row * row_len..(row + 1) * row_len]);

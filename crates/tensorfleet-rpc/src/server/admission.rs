@@ -9,9 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tensorfleet_core::{Result, Status};
 
+use crate::frame::MAX_STREAMS;
+
 /// What a call costs besides its message: its stream, its task and what the handler holds. Measured: a server with 8 000
 /// calls that wait is 125 MB bigger than without.
 const CALL_BYTES: usize = 16 << 10;
+/// A connection may have this many calls open however little memory there is: all receives of a small step.
+const MIN_STREAMS: u32 = 128;
 /// What requests may take if nobody says otherwise and the system does not tell how much memory there is.
 const DEFAULT_BYTES: usize = 8 << 30;
 
@@ -26,6 +30,14 @@ impl Limits {
     /// Requests under way may take this many bytes together.
     pub fn pending_bytes(max_pending_bytes: usize) -> Limits {
         Limits { max_pending_bytes }
+    }
+
+    /// How many calls one connection may have open. A call takes memory before it is admitted, so the bound on bytes holds only
+    /// with one on calls: as many as are admitted, and as many again on their way to being refused, so that those never wait for
+    /// each other.
+    pub(super) fn max_streams(self) -> u32 {
+        let admitted = self.max_pending_bytes / CALL_BYTES;
+        u32::try_from(admitted.saturating_mul(2)).unwrap_or(u32::MAX).clamp(MIN_STREAMS, MAX_STREAMS)
     }
 }
 

@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use tensorfleet_core::{Result, Status};
 
 use crate::frame::{
-    CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_MESSAGE_BYTES, MAX_RESETS, MAX_STREAMS, STREAM_WINDOW_BYTES,
+    CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_MESSAGE_BYTES, MAX_RESETS, STREAM_WINDOW_BYTES,
 };
 use crate::frame_memory;
 use crate::incoming::Incoming;
@@ -141,7 +141,7 @@ pub async fn serve(
 ) -> Result<()> {
     let door = Door::open(listener).map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
     frame_memory::keep();
-    let builder = Arc::new(http_settings());
+    let builder = Arc::new(http_settings(limits));
     let admission = Admission::new(limits);
     let (stop, stopping) = watch::channel(false);
     let mut connections = JoinSet::new();
@@ -213,7 +213,7 @@ impl Door {
     }
 }
 
-fn http_settings() -> auto::Builder<TokioExecutor> {
+fn http_settings(limits: Limits) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http2()
@@ -221,7 +221,7 @@ fn http_settings() -> auto::Builder<TokioExecutor> {
         .max_frame_size(FRAME_BYTES)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_concurrent_streams(MAX_STREAMS)
+        .max_concurrent_streams(limits.max_streams())
         .max_pending_accept_reset_streams(MAX_RESETS)
         .max_local_error_reset_streams(MAX_RESETS)
         .max_header_list_size(MAX_HEADER_BYTES)
