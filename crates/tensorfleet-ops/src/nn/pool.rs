@@ -372,8 +372,8 @@ impl<T: Addend + PartialOrd> Piece for ToMaxima<'_, T> {
                 places[lane] = if larger { source } else { places[lane] };
             }
         });
-        for lane in 0..L {
-            let to = &mut self.out[places[lane] + first + lane];
+        for (lane, place) in places.into_iter().enumerate() {
+            let to = &mut self.out[place + first + lane];
             *to = to.plus(self.gradient[first + lane]);
         }
     }

@@ -271,6 +271,7 @@ unsafe fn tile<T: Tile, V: Vector<T>, const M: usize>(
         }
         sums
     };
+    #[expect(clippy::needless_range_loop, reason = "a known index keeps the sums in registers")]
     for m in 0..M {
         let Some(&place) = job.places.get(row + m) else { break };
         // SAFETY: the features are the caller's.
