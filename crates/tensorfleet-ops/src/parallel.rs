@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Condvar, Mutex};
+use tensorfleet_core::Result;
 
 use crate::denormals::FlushDenormals;
 
@@ -93,6 +94,17 @@ pub fn each<P: Send>(pieces: impl Iterator<Item = P>, work: impl Fn(P) + Send + 
             work(piece);
         }
     });
+}
+
+/// Runs loops of fallible work, which hand their results to the function they are given, and keeps an error.
+pub fn first_error(run: impl FnOnce(&(dyn Fn(Result<()>) + Sync))) -> Result<()> {
+    let failure = Mutex::new(None);
+    run(&|result| {
+        if let Err(status) = result {
+            failure.lock().get_or_insert(status);
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
 }
 
 /// The shards of one loop and who works on them.

@@ -1,11 +1,6 @@
-//! Two-dimensional convolutions and their gradients.
-//!
-//! Patches of the image are laid out as the rows of a matrix, block by block so that a block stays in the cache,
-//! and multiplied with the filter, which is a matrix already. The gradients are the other two products of the
-//! same three matrices.
+//! Two-dimensional convolutions and their gradients: the ops. What they compute is in `convolve.rs`.
 
 use num_traits::Float;
-use parking_lot::Mutex;
 use tensorfleet_core::{Element, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use crate::dispatch;
@@ -13,14 +8,14 @@ use crate::gradients::{Differential, Grad, Grads};
 use crate::kernel::{Context, KernelBox};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Op};
-use crate::parallel;
 use crate::shape_context::ShapeContext;
 
 use super::activations::Activation;
+use super::convolve::{Sizes, backward_to_filter, backward_to_input, forward};
 use super::matmul::add_bias_and_activate;
-use super::product::{Matrix, Multiply, Output, Threads, multiply};
 use super::real::{Real, Wide};
-use super::window::{Axis, Window, partial_4, rank_4, shape_in};
+use super::scattered::Tile;
+use super::window::{Window, partial_4, rank_4, shape_in};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -127,9 +122,6 @@ fn backprop_filter(
     d.emit(d.with_attrs(&format!("{op}BackpropFilter"), &[x, sizes, dy], SHARED_ATTRS))
 }
 
-/// Elements of a block of patches: about what fits a core's own cache.
-const BLOCK_ELEMENTS: usize = 1 << 17;
-
 fn conv_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let window = Window::of(ctx.node)?;
     let [batch, height, width, depth] = window.layout.read(partial_4(&ctx.input_with_rank(0, 4)?));
@@ -155,236 +147,53 @@ pub(crate) fn filter_sizes_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialSh
     Ok(vec![ctx.shape_value(1)?.merge(&PartialShape::of_rank(4))?])
 }
 
-/// The sizes of one convolution.
-#[derive(Clone, Copy)]
-struct Sizes {
-    batch: usize,
-    rows: Axis,
-    cols: Axis,
-    depth: usize,
-    channels: usize,
+/// Numbers of images and filters. Halves are convolved in single precision and rounded once.
+trait Convolve: Element {
+    /// What products are summed up in.
+    type Sum: Tile;
+    /// The exact values in the wider type.
+    fn widened(tensor: &Tensor) -> Result<Tensor>;
+    /// The nearest values.
+    fn narrowed(tensor: Tensor) -> Result<Tensor>;
 }
 
-impl Sizes {
-    /// Checks an image (channels last) against a filter.
-    fn of(window: &Window, image: &Shape, filter: &Shape) -> Result<Sizes> {
-        let [batch, height, width, depth] = rank_4(image, "input")?;
-        let [kernel_rows, kernel_cols, filter_depth, channels] = rank_4(filter, "filter")?;
-        ensure!(filter_depth > 0, InvalidArgument, "filter depth must be positive, its shape is {filter}");
-        ensure!(
-            depth % filter_depth == 0,
-            InvalidArgument,
-            "input depth must be evenly divisible by filter depth: {depth} vs {filter_depth}"
-        );
-        if depth != filter_depth {
-            bail!(
-                Unimplemented,
-                "The Conv2D op currently does not support grouped convolutions on the CPU. A grouped convolution was \
-                 attempted to be run because the input depth of {depth} does not match the filter input depth of {filter_depth}"
-            );
+macro_rules! convolve_as_they_are {
+    ($($number:ty),*) => {$(
+        impl Convolve for $number {
+            type Sum = $number;
+            fn widened(tensor: &Tensor) -> Result<Tensor> {
+                Ok(tensor.clone())
+            }
+            fn narrowed(tensor: Tensor) -> Result<Tensor> {
+                Ok(tensor)
+            }
         }
-        let [rows, cols] = window.over([height, width], [kernel_rows, kernel_cols])?;
-        Ok(Sizes { batch, rows, cols, depth, channels })
-    }
+    )*};
+}
+convolve_as_they_are!(f32, f64, i32);
 
-    fn output(&self) -> [usize; 4] {
-        [self.batch, self.rows.output, self.cols.output, self.channels]
-    }
+macro_rules! convolve_in_single_precision {
+    ($($half:ty),*) => {$(
+        impl Convolve for $half {
+            type Sum = f32;
+            fn widened(tensor: &Tensor) -> Result<Tensor> {
+                map(tensor, <$half>::to_f32)
+            }
+            fn narrowed(tensor: Tensor) -> Result<Tensor> {
+                map(&tensor, <$half>::from_f32)
+            }
+        }
+    )*};
+}
+convolve_in_single_precision!(half::f16, half::bf16);
 
-    /// Checks that a gradient has the shape of the output.
-    fn check_gradient(&self, gradient: &Shape) -> Result<()> {
-        ensure!(
-            **gradient == self.output(),
-            InvalidArgument,
-            "Size of out_backprop doesn't match computed: actual = {gradient}, computed = {:?}",
-            self.output()
-        );
+/// The same tensor with each element changed.
+fn map<T: Element, U: Element>(tensor: &Tensor, change: impl Fn(T) -> U) -> Result<Tensor> {
+    let from = tensor.as_slice::<T>()?;
+    Tensor::build::<U>(tensor.shape().clone(), |out| {
+        out.iter_mut().zip(from).for_each(|(to, &from)| *to = change(from));
         Ok(())
-    }
-
-    /// Elements of a patch: the rows of the filter matrix.
-    fn patch(&self) -> usize {
-        self.rows.kernel * self.cols.kernel * self.depth
-    }
-
-    fn image_len(&self) -> usize {
-        self.rows.input * self.cols.input * self.depth
-    }
-
-    /// Pixels of one output image.
-    fn pixels(&self) -> usize {
-        self.rows.output * self.cols.output
-    }
-
-    /// How many patches make a block.
-    fn block(&self) -> usize {
-        (BLOCK_ELEMENTS / self.patch().max(1)).clamp(16, 4096)
-    }
-
-    /// Whether an image is its own matrix of patches.
-    fn is_pointwise(&self) -> bool {
-        self.rows.is_identity() && self.cols.is_identity()
-    }
-
-    /// Estimated cost of an output pixel, in hundredths of a nanosecond.
-    fn pixel_cost(&self) -> usize {
-        self.patch().saturating_mul(self.channels).saturating_mul(2).saturating_add(self.patch() * 30)
-    }
-
-    /// Lays out the patches at pixels `first..` (of all images in a row) in `space`: a matrix with a row for each.
-    fn patches<'p, T: Element>(
-        &self,
-        images: &[T],
-        first: usize,
-        space: &'p mut [T],
-    ) -> Result<Matrix<'p, T>> {
-        let count = space.len() / self.patch().max(1);
-        if self.depth == 1 && self.cols.is_dense() {
-            self.gather_columns(images, first, count, space);
-            return Ok(Matrix::new(space, self.patch(), count)?.transposed());
-        }
-        self.gather(images, first, space);
-        Matrix::new(space, count, self.patch())
-    }
-
-    /// Lays out `count` patches as columns. Where images have one channel, the same tap of neighbouring patches sees neighbouring
-    /// pixels, so whole lines are copied; a line of a patch would be a few numbers.
-    fn gather_columns<T: Copy + Default>(&self, images: &[T], first: usize, count: usize, columns: &mut [T]) {
-        let (mut pixel, end) = (first, first + count);
-        while pixel < end {
-            let (row, col) = (pixel % self.pixels() / self.cols.output, pixel % self.cols.output);
-            let len = (self.cols.output - col).min(end - pixel);
-            let image = &images[pixel / self.pixels() * self.image_len()..][..self.image_len()];
-            for (tap, line) in columns.chunks_mut(count).enumerate() {
-                let line = &mut line[pixel - first..][..len];
-                match self.rows.source(row, tap / self.cols.kernel) {
-                    Some(y) => {
-                        let seen = &image[y * self.cols.input..][..self.cols.input];
-                        self.cols.slide_along(seen, col, tap % self.cols.kernel, line);
-                    }
-                    None => line.fill(T::default()),
-                }
-            }
-            pixel += len;
-        }
-    }
-
-    /// Lays out the patches at pixels `first..` (of all images in a row) as rows of `patches`.
-    fn gather<T: Copy + Default>(&self, images: &[T], first: usize, patches: &mut [T]) {
-        let (mut row, mut col) = (first % self.pixels() / self.cols.output, first % self.cols.output);
-        let mut images = images[first / self.pixels() * self.image_len()..].chunks(self.image_len().max(1));
-        let mut image = images.next().unwrap_or_default();
-        let tap_row = self.cols.kernel * self.depth;
-        for patch in patches.chunks_mut(self.patch()) {
-            for (row_tap, taps) in patch.chunks_mut(tap_row).enumerate() {
-                match self.rows.source(row, row_tap) {
-                    Some(y) => self.gather_row(&image[y * self.cols.input * self.depth..], col, taps),
-                    None => taps.fill(T::default()),
-                }
-            }
-            col += 1;
-            if col == self.cols.output {
-                (row, col) = (row + 1, 0);
-            }
-            if row == self.rows.output {
-                (row, image) = (0, images.next().unwrap_or_default());
-            }
-        }
-    }
-
-    /// Lays out one row of a patch. Pixels are followed by their right neighbours, so it is mostly one piece of the image.
-    #[inline(always)]
-    fn gather_row<T: Copy + Default>(&self, line: &[T], col: usize, taps: &mut [T]) {
-        let depth = self.depth;
-        if let Some(run) = self.cols.run(col) {
-            let (from, len) = (run.first_tap * depth, run.count * depth);
-            if len < taps.len() {
-                taps.fill(T::default());
-            }
-            taps[from..from + len].copy_from_slice(&line[run.source * depth..][..len]);
-            return;
-        }
-        for (col_tap, tap) in taps.chunks_mut(depth).enumerate() {
-            match self.cols.source(col, col_tap) {
-                Some(x) => tap.copy_from_slice(&line[x * depth..][..depth]),
-                None => tap.fill(T::default()),
-            }
-        }
-    }
-}
-
-crate::simd_dispatch! {
-    /// Adds patches at pixels `first..` of one image back to where they came from.
-    fn scatter[T: Convolve](sizes: &Sizes, patches: &[T], first: usize, image: &mut [T]) {
-        let (depth, tap_row) = (sizes.depth, sizes.cols.kernel * sizes.depth);
-        let (mut row, mut col) = (first / sizes.cols.output, first % sizes.cols.output);
-        for patch in patches.chunks(sizes.patch()) {
-            for (row_tap, taps) in patch.chunks(tap_row).enumerate() {
-                let Some(y) = sizes.rows.source(row, row_tap) else { continue };
-                let line = &mut image[y * sizes.cols.input * depth..];
-                match sizes.cols.run(col) {
-                    Some(run) => {
-                        let (from, len) = (run.first_tap * depth, run.count * depth);
-                        add_up(&mut line[run.source * depth..][..len], &taps[from..from + len]);
-                    }
-                    None => {
-                        for (col_tap, x) in sizes.cols.taps(col) {
-                            add_up(&mut line[x * depth..][..depth], &taps[col_tap * depth..][..depth]);
-                        }
-                    }
-                }
-            }
-            col += 1;
-            if col == sizes.cols.output {
-                (row, col) = (row + 1, 0);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn add_up<T: Convolve>(to: &mut [T], from: &[T]) {
-    to.iter_mut().zip(from).for_each(|(to, &from)| *to = to.sum(from));
-}
-
-/// Room for patches, which is used again and again.
-fn space_for<T: Element>(patches: usize, patch: usize) -> Result<Tensor> {
-    Tensor::allocate(T::DTYPE, Shape::new(&[patches, patch])?)
-}
-
-/// Numbers that patches of gradients are added up in.
-trait Convolve: Multiply {
-    fn sum(self, other: Self) -> Self;
-}
-
-macro_rules! convolve {
-    ($($number:ty, $sum:expr;)*) => {
-        $(impl Convolve for $number {
-            #[inline(always)]
-            fn sum(self, other: $number) -> $number {
-                $sum(self, other)
-            }
-        })*
-    };
-}
-
-convolve! {
-    f32, |a, b| a + b;
-    f64, |a, b| a + b;
-    half::f16, |a, b| a + b;
-    half::bf16, |a, b| a + b;
-    i32, i32::wrapping_add;
-}
-
-/// Runs fallible work in parallel and keeps an error.
-fn first_error(run: impl FnOnce(&(dyn Fn(Result<()>) + Sync))) -> Result<()> {
-    let failure = Mutex::new(None);
-    run(&|result| {
-        if let Err(status) = result {
-            failure.lock().get_or_insert(status);
-        }
-    });
-    failure.into_inner().map_or(Ok(()), Err)
+    })
 }
 
 fn conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -400,11 +209,12 @@ fn conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn convolved<T: Convolve>(window: &Window, ctx: &Context<'_>) -> Result<Tensor> {
     let (image, filter) = (ctx.input(0)?, ctx.input(1)?);
     rank_4(image.shape(), "input")?;
-    let image = window.layout.to_channels_last::<T>(image)?;
+    let image = T::widened(&window.layout.to_channels_last::<T>(image)?)?;
     let sizes = Sizes::of(window, image.shape(), filter.shape())?;
-    Tensor::build::<T>(Shape::new(&sizes.output())?, |out| {
-        forward(&sizes, image.as_slice::<T>()?, filter.as_slice::<T>()?, out)
-    })
+    let filter = T::widened(filter)?;
+    T::narrowed(Tensor::build::<T::Sum>(Shape::new(&sizes.output())?, |out| {
+        forward(&sizes, image.as_slice()?, filter.as_slice()?, out)
+    })?)
 }
 
 /// What a fused convolution does to each channel before it activates.
@@ -482,44 +292,18 @@ fn channel_values<'a, T: Element>(ctx: &'a Context<'_>, index: usize, channels: 
     tensor.as_slice::<T>()
 }
 
-fn forward<T: Convolve>(sizes: &Sizes, images: &[T], filter: &[T], out: &mut [T]) -> Result<()> {
-    if out.is_empty() {
-        return Ok(());
-    }
-    let (patch, channels) = (sizes.patch(), sizes.channels);
-    let filter = Matrix::new(filter, patch, channels)?;
-    if sizes.is_pointwise() {
-        let pixels = Matrix::new(images, sizes.batch * sizes.pixels(), patch)?;
-        return multiply(pixels, filter, out, Output::Overwrite, Threads::Many);
-    }
-    first_error(|keep| {
-        parallel::chunks_mut(out, channels, sizes.pixel_cost(), |first, out| {
-            let mut blocks = || -> Result<()> {
-                let mut space = space_for::<T>((out.len() / channels).min(sizes.block()), patch)?;
-                let space = space.make_mut::<T>()?;
-                for (block, out) in out.chunks_mut(sizes.block() * channels).enumerate() {
-                    let space = &mut space[..out.len() / channels * patch];
-                    let patches = sizes.patches(images, first + block * sizes.block(), space)?;
-                    multiply(patches, filter, out, Output::Overwrite, Threads::One)?;
-                }
-                Ok(())
-            };
-            keep(blocks());
-        });
-    })
-}
-
 fn conv_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let window = Window::of(node)?;
     dispatch!(node.dtype()?, T in [f32, f64, half::f16, half::bf16, i32] => Ok(KernelBox::from_fn(move |ctx| {
         let (filter, gradient) = (ctx.input(1)?, ctx.input(2)?);
         let input = image_sizes(ctx.input(0)?, &window, filter.shape(), gradient.shape())?;
-        let gradient = window.layout.to_channels_last::<T>(gradient)?;
+        let gradient = T::widened(&window.layout.to_channels_last::<T>(gradient)?)?;
         let sizes = Sizes::of(&window, &input, filter.shape())?;
         sizes.check_gradient(gradient.shape())?;
-        let mut output = Tensor::zeros(T::DTYPE, input)?;
-        backward_to_input(&sizes, gradient.as_slice::<T>()?, filter.as_slice::<T>()?, output.make_mut::<T>()?)?;
-        ctx.set_output(0, window.layout.restored::<T>(output)?);
+        let filter = T::widened(filter)?;
+        let mut output = Tensor::zeros(<T as Convolve>::Sum::DTYPE, input)?;
+        backward_to_input::<<T as Convolve>::Sum>(&sizes, gradient.as_slice()?, filter.as_slice()?, output.make_mut()?)?;
+        ctx.set_output(0, window.layout.restored::<T>(T::narrowed(output)?)?);
         Ok(())
     })))
 }
@@ -539,91 +323,19 @@ fn image_sizes(sizes: &Tensor, window: &Window, filter: &Shape, gradient: &Shape
     Shape::new(&window.layout.read(rank_4(&shape_in(sizes, "input_sizes")?, "input_sizes")?))
 }
 
-fn backward_to_input<T: Convolve>(sizes: &Sizes, gradient: &[T], filter: &[T], out: &mut [T]) -> Result<()> {
-    if out.is_empty() || gradient.is_empty() {
-        return Ok(());
-    }
-    let (patch, channels, pixels) = (sizes.patch(), sizes.channels, sizes.pixels());
-    let filter = Matrix::new(filter, patch, channels)?.transposed();
-    if sizes.is_pointwise() {
-        let gradient = Matrix::new(gradient, sizes.batch * pixels, channels)?;
-        return multiply(gradient, filter, out, Output::Overwrite, Threads::Many);
-    }
-    let threads = if sizes.batch == 1 { Threads::Many } else { Threads::One };
-    let cost = sizes.pixel_cost().saturating_mul(pixels);
-    first_error(|keep| {
-        parallel::chunks_mut(out, sizes.image_len(), cost, |first, images| {
-            let mut back = || -> Result<()> {
-                let mut space = space_for::<T>(pixels.min(sizes.block()), patch)?;
-                let space = space.make_mut::<T>()?;
-                for (at, image) in images.chunks_mut(sizes.image_len()).enumerate() {
-                    let gradient = &gradient[(first + at) * pixels * channels..][..pixels * channels];
-                    for (block, gradient) in gradient.chunks(sizes.block() * channels).enumerate() {
-                        let count = gradient.len() / channels;
-                        let patches = &mut space[..count * patch];
-                        let gradient = Matrix::new(gradient, count, channels)?;
-                        multiply(gradient, filter, patches, Output::Overwrite, threads)?;
-                        scatter(sizes, patches, block * sizes.block(), image);
-                    }
-                }
-                Ok(())
-            };
-            keep(back());
-        });
-    })
-}
-
 fn conv_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let window = Window::of(node)?;
     dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
         let (image, gradient) = (ctx.input(0)?, ctx.input(2)?);
         let filter = shape_in(ctx.input(1)?, "filter_sizes")?;
         rank_4(image.shape(), "input")?;
-        let image = window.layout.to_channels_last::<T>(image)?;
-        let gradient = window.layout.to_channels_last::<T>(gradient)?;
+        let image = T::widened(&window.layout.to_channels_last::<T>(image)?)?;
+        let gradient = T::widened(&window.layout.to_channels_last::<T>(gradient)?)?;
         let sizes = Sizes::of(&window, image.shape(), &filter)?;
         sizes.check_gradient(gradient.shape())?;
-        let mut output = Tensor::zeros(T::DTYPE, filter)?;
-        backward_to_filter(&sizes, image.as_slice::<T>()?, gradient.as_slice::<T>()?, output.make_mut::<T>()?)?;
-        ctx.set_output(0, output);
+        let mut output = Tensor::zeros(<T as Convolve>::Sum::DTYPE, filter)?;
+        backward_to_filter::<<T as Convolve>::Sum>(&sizes, image.as_slice()?, gradient.as_slice()?, output.make_mut()?)?;
+        ctx.set_output(0, T::narrowed(output)?);
         Ok(())
     })))
-}
-
-fn backward_to_filter<T: Convolve>(sizes: &Sizes, images: &[T], gradient: &[T], out: &mut [T]) -> Result<()> {
-    let (patch, channels) = (sizes.patch(), sizes.channels);
-    let pixels = sizes.batch * sizes.pixels();
-    if pixels == 0 || sizes.depth == 0 {
-        return Ok(());
-    }
-    if sizes.is_pointwise() {
-        let (images, gradient) =
-            (Matrix::new(images, pixels, patch)?, Matrix::new(gradient, pixels, channels)?);
-        return multiply(images.transposed(), gradient, out, Output::Overwrite, Threads::Many);
-    }
-    // Each shard of pixels sums up a filter of its own.
-    let shard = parallel::shard_len(pixels, sizes.pixel_cost()).unwrap_or(pixels).max(sizes.block());
-    let mut filters = vec![T::default(); pixels.div_ceil(shard) * patch * channels];
-    first_error(|keep| {
-        let shards = filters.chunks_mut(patch * channels).zip(gradient.chunks(shard * channels)).enumerate();
-        parallel::each(shards, |(at, (filter, gradient))| {
-            let mut blocks = || -> Result<()> {
-                let mut space = space_for::<T>((gradient.len() / channels).min(sizes.block()), patch)?;
-                let space = space.make_mut::<T>()?;
-                for (block, gradient) in gradient.chunks(sizes.block() * channels).enumerate() {
-                    let count = gradient.len() / channels;
-                    let space = &mut space[..count * patch];
-                    let patches = sizes.patches(images, at * shard + block * sizes.block(), space)?;
-                    let gradient = Matrix::new(gradient, count, channels)?;
-                    multiply(patches.transposed(), gradient, filter, Output::Accumulate, Threads::One)?;
-                }
-                Ok(())
-            };
-            keep(blocks());
-        });
-    })?;
-    for filter in filters.chunks(patch * channels) {
-        out.iter_mut().zip(filter).for_each(|(out, &part)| *out = out.sum(part));
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 //! map.
 
 use proptest::prelude::*;
-use tensorfleet_core::{Code, DType, Result, Tensor};
+use tensorfleet_core::{Code, DType, Element, Result, Tensor};
 
 use crate::testing::TestOp;
 
@@ -26,7 +26,8 @@ struct Settings {
 impl Settings {
     fn run(&self, op: &str, inputs: &[Tensor]) -> Result<Tensor> {
         let on_axes = |[height, width]: [i64; 2]| vec![1, height, width, 1];
-        let run = TestOp::new(op).attr("T", DType::Double).attr("padding", self.padding);
+        let dtype = inputs.last().unwrap().dtype();
+        let run = TestOp::new(op).attr("T", dtype).attr("padding", self.padding);
         let run = run.attr("strides", on_axes(self.stride)).attr("dilations", on_axes(self.dilation));
         let run = if self.padding == "EXPLICIT" {
             run.attr("explicit_paddings", vec![0i64, 0, 1, 2, 0, 1, 0, 0])
@@ -72,6 +73,44 @@ impl Settings {
             sum
         };
         (0..out.iter().product()).map(value).collect()
+    }
+}
+
+fn converted<T: Element>(tensor: &Tensor, convert: impl Fn(f64) -> T) -> Tensor {
+    let values: Vec<T> = tensor.as_slice::<f64>().unwrap().iter().map(|&x| convert(x)).collect();
+    Tensor::from_slice(&values, tensor.shape()).unwrap()
+}
+
+#[test]
+fn all_dtypes_agree_for_many_and_few_channels() {
+    let (single, half) = (|x: f64| x as f32, half::f16::from_f64);
+    for (image, kernel, padding, stride, dilation) in [
+        ([3, 28, 28, 1], [5, 5, 1, 6], "SAME", [1, 1], [1, 1]),
+        ([3, 14, 14, 6], [5, 5, 6, 16], "VALID", [1, 1], [1, 1]),
+        ([2, 9, 40, 3], [3, 2, 3, 37], "EXPLICIT", [2, 3], [1, 1]),
+        ([1, 45, 50, 5], [3, 3, 5, 19], "SAME", [1, 2], [2, 3]),
+        ([1, 70, 33, 17], [1, 4, 17, 9], "VALID", [3, 1], [1, 2]),
+    ] {
+        let settings = Settings { stride, dilation, padding };
+        let (x, f) = (tensor(&image, 1), tensor(&kernel, 2));
+        let y = settings.run("Conv2D", &[x.clone(), f.clone()]).unwrap();
+        assert_eq!(y.as_slice::<f64>().unwrap(), settings.naive(&x, &f, y.shape(), false));
+        let g = tensor(y.shape(), 3);
+        for (op, inputs) in [
+            ("Conv2D", vec![x.clone(), f.clone()]),
+            ("Conv2DBackpropInput", vec![sizes(&image), f.clone(), g.clone()]),
+            ("Conv2DBackpropFilter", vec![x.clone(), sizes(&kernel), g.clone()]),
+        ] {
+            let expected = settings.run(op, &inputs).unwrap();
+            let is_float = |tensor: &Tensor| tensor.dtype() == DType::Double;
+            let inputs_as = |convert: &dyn Fn(&Tensor) -> Tensor| -> Vec<Tensor> {
+                inputs.iter().map(|x| if is_float(x) { convert(x) } else { x.clone() }).collect()
+            };
+            let found = settings.run(op, &inputs_as(&|x| converted(x, single))).unwrap();
+            assert_eq!(found, converted(&expected, single), "{op} of {image:?}");
+            let found = settings.run(op, &inputs_as(&|x| converted(x, half))).unwrap();
+            assert_eq!(found, converted(&expected, half), "{op} of {image:?} in halves");
+        }
     }
 }
 

@@ -278,16 +278,14 @@ fn batch_product<T: Multiply>(
         if batch.count == 1 {
             return one(0, out, Threads::Many);
         }
-        let failure = parking_lot::Mutex::new(None);
         let cost = x_len.saturating_mul(cols).saturating_mul(4);
-        parallel::chunks_mut(out, rows * cols, cost, |first, piece| {
-            for (at, out) in piece.chunks_mut(rows * cols).enumerate() {
-                if let Err(status) = one(first + at, out, Threads::One) {
-                    *failure.lock() = Some(status);
+        parallel::first_error(|keep| {
+            parallel::chunks_mut(out, rows * cols, cost, |first, piece| {
+                for (at, out) in piece.chunks_mut(rows * cols).enumerate() {
+                    keep(one(first + at, out, Threads::One));
                 }
-            }
-        });
-        failure.into_inner().map_or(Ok(()), Err)
+            });
+        })
     })?;
     ctx.set_output(0, output);
     Ok(())

@@ -7,6 +7,7 @@ mod bias;
 mod conv;
 #[cfg(test)]
 mod conv_tests;
+mod convolve;
 mod depthwise;
 mod einsum;
 mod einsum_gradient;
@@ -20,7 +21,9 @@ mod pool_twice;
 mod product;
 mod real;
 mod resize;
+mod scattered;
 mod softmax;
+mod vector;
 mod window;
 
 use crate::op::Op;

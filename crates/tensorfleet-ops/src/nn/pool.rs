@@ -123,6 +123,21 @@ impl Region {
         self.rows.count * self.cols.count
     }
 
+    /// Where the first pixel starts in the image.
+    fn first_source(&self) -> Option<usize> {
+        (self.len() > 0).then_some((self.rows.source * self.width + self.cols.source) * self.depth)
+    }
+
+    /// Like [`sources`](Region::sources), in loops that stay loops.
+    #[inline(always)]
+    fn for_each_source(&self, mut visit: impl FnMut(usize)) {
+        for y in self.rows.source..self.rows.source + self.rows.count {
+            for x in self.cols.source..self.cols.source + self.cols.count {
+                visit((y * self.width + x) * self.depth);
+            }
+        }
+    }
+
     /// Where the pixels start in the image, in row-major order.
     #[inline(always)]
     pub(super) fn sources(self) -> impl Iterator<Item = usize> {
@@ -240,14 +255,7 @@ fn max_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let sizes = pool.over(image.shape())?;
         let mut output = Tensor::allocate(image.dtype(), sizes.output()?)?;
         sizes.for_each_pixel(image.as_slice::<T>()?, output.make_mut::<T>()?, |image, window, out| {
-            let mut sources = window.sources();
-            match sources.next() {
-                Some(first) => out.copy_from_slice(&image[first..first + out.len()]),
-                None => out.fill(<T as Bounded>::min_value()),
-            }
-            for source in sources {
-                out.iter_mut().zip(&image[source..]).for_each(|(max, &x)| if x > *max { *max = x });
-            }
+            by_pieces(out.len(), &mut Maxima { image, window, out });
         });
         ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
         Ok(())
@@ -276,17 +284,99 @@ fn send_to_maxima<T: Addend + PartialOrd>(sizes: &Sizes, images: &[T], gradient:
     sizes.for_each_gradient(out, |at, window, start, out| {
         let image = &images[at * sizes.image_len()..][..sizes.image_len()];
         let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
-        for (channel, &gradient) in gradient.iter().enumerate() {
-            let mut sources = window.sources();
-            let Some(first) = sources.next() else { return };
-            let mut best = (first + channel, image[first + channel]);
-            for source in sources {
-                let value = image[source + channel];
-                best = if value > best.1 { (source + channel, value) } else { best };
-            }
-            out[best.0] = out[best.0].plus(gradient);
-        }
+        by_pieces(sizes.depth, &mut ToMaxima { image, window, gradient, out });
     });
+}
+
+/// What is done to some channels of a pixel at a time.
+trait Piece {
+    /// Does it to `L` channels from `first` on.
+    fn piece<const L: usize>(&mut self, first: usize);
+}
+
+/// Goes through all channels in pieces of known length, which are vectors to the compiler. Images often have few channels, and
+/// loops of unknown length cost more than what is done in them.
+#[inline(always)]
+fn by_pieces(channels: usize, work: &mut impl Piece) {
+    let mut at = 0;
+    while channels - at >= 16 {
+        work.piece::<16>(at);
+        at += 16;
+    }
+    if channels & 8 != 0 {
+        work.piece::<8>(at);
+        at += 8;
+    }
+    if channels & 4 != 0 {
+        work.piece::<4>(at);
+        at += 4;
+    }
+    if channels & 2 != 0 {
+        work.piece::<2>(at);
+        at += 2;
+    }
+    if channels & 1 != 0 {
+        work.piece::<1>(at);
+    }
+}
+
+/// `L` numbers from `at` on.
+#[inline(always)]
+fn lanes<T: Copy, const L: usize>(from: &[T], at: usize) -> [T; L] {
+    let from = &from[at..at + L];
+    std::array::from_fn(|lane| from[lane])
+}
+
+/// Writes the maxima of a window.
+struct Maxima<'a, T> {
+    image: &'a [T],
+    window: Region,
+    out: &'a mut [T],
+}
+
+impl<T: Element + Bounded + PartialOrd> Piece for Maxima<'_, T> {
+    #[inline(always)]
+    fn piece<const L: usize>(&mut self, first: usize) {
+        let mut maxima: [T; L] = match self.window.first_source() {
+            Some(source) => lanes(self.image, source + first),
+            None => [T::min_value(); L],
+        };
+        self.window.for_each_source(|source| {
+            let values: [T; L] = lanes(self.image, source + first);
+            for lane in 0..L {
+                maxima[lane] = if values[lane] > maxima[lane] { values[lane] } else { maxima[lane] };
+            }
+        });
+        self.out[first..first + L].copy_from_slice(&maxima);
+    }
+}
+
+/// Adds gradients to where the maxima of a window are.
+struct ToMaxima<'a, T> {
+    image: &'a [T],
+    window: Region,
+    gradient: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Addend + PartialOrd> Piece for ToMaxima<'_, T> {
+    #[inline(always)]
+    fn piece<const L: usize>(&mut self, first: usize) {
+        let Some(source) = self.window.first_source() else { return };
+        let (mut maxima, mut places) = (lanes::<T, L>(self.image, source + first), [source; L]);
+        self.window.for_each_source(|source| {
+            let values: [T; L] = lanes(self.image, source + first);
+            for lane in 0..L {
+                let larger = values[lane] > maxima[lane];
+                maxima[lane] = if larger { values[lane] } else { maxima[lane] };
+                places[lane] = if larger { source } else { places[lane] };
+            }
+        });
+        for (lane, place) in places.into_iter().enumerate() {
+            let to = &mut self.out[place + first + lane];
+            *to = to.plus(self.gradient[first + lane]);
+        }
+    }
 }
 
 fn avg_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -386,6 +476,35 @@ mod tests {
         let gradient = image(&[3.0], &[1, 1, 1, 1]);
         let run = pool("MaxPoolGrad", TWO, TWO, "VALID").input(x).input(y).input(gradient);
         assert_eq!(run.run_one().unwrap().as_slice::<f32>().unwrap(), [0.0, 3.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn pools_follow_their_definition_for_any_number_of_channels() {
+        for (depth, kernel, stride) in [(1, 2, 2), (3, 3, 2), (6, 2, 2), (16, 2, 1), (31, 3, 1), (37, 2, 3)] {
+            let (height, width) = (7, 5);
+            let values: Vec<f32> = (0..height * width * depth).map(|i| (i * 37 % 23) as f32).collect();
+            let x = image(&values, &[1, height, width, depth]);
+            let (kernel_4, stride_4) =
+                ([1, kernel as i64, kernel as i64, 1], [1, stride as i64, stride as i64, 1]);
+            let y = pool("MaxPool", kernel_4, stride_4, "VALID").input(x.clone()).run_one().unwrap();
+            let [_, rows, cols, _] = *y.shape().dims() else { panic!("{}", y.shape()) };
+            let gradient: Vec<f32> = (0..rows * cols * depth).map(|i| i as f32 + 1.0).collect();
+            let (mut maxima, mut sent) = (vec![0.0f32; gradient.len()], vec![0.0f32; values.len()]);
+            for at in 0..gradient.len() {
+                let (row, col, channel) =
+                    (at / depth / cols * stride, at / depth % cols * stride, at % depth);
+                let place =
+                    |tap: usize| ((row + tap / kernel) * width + col + tap % kernel) * depth + channel;
+                let best = (1..kernel * kernel)
+                    .fold(0, |best, tap| if values[place(tap)] > values[place(best)] { tap } else { best });
+                maxima[at] = values[place(best)];
+                sent[place(best)] += gradient[at];
+            }
+            assert_eq!(y.as_slice::<f32>().unwrap(), maxima);
+            let run = pool("MaxPoolGrad", kernel_4, stride_4, "VALID").input(x).input(y.clone());
+            let found = run.input(image(&gradient, &[1, rows, cols, depth])).run_one().unwrap();
+            assert_eq!(found.as_slice::<f32>().unwrap(), sent);
+        }
     }
 
     #[test]

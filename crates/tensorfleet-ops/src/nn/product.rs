@@ -1,13 +1,17 @@
 //! Products of two matrices in memory: the one place that calls the matrix-product library.
 //!
-//! Transposes and conjugates are expressed in strides and flags, never by copying.
+//! Transposes and conjugates are expressed in strides and flags. Small and narrow products of floats are computed by
+//! `scattered.rs`, which needs no packing; the step of a recurrent network multiplies few rows by one matrix again and again,
+//! and packing that matrix each time took as long as the products.
 
 use std::sync::LazyLock;
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::{Element, Result, ensure};
+use smallvec::SmallVec;
+use tensorfleet_core::{Element, Result, Shape, Tensor, ensure};
 
+use super::scattered::{Lines, Offsets, Scattered, Tile, multiply_scattered};
 use crate::denormals::FlushDenormals;
 use crate::parallel;
 
@@ -75,6 +79,25 @@ impl<'a, T: Element> Matrix<'a, T> {
         (0..self.cols).map(move |col| self.data[row * self.row_stride + col * self.col_stride])
     }
 
+    /// Calls `element` with each element and where it is in a row-major matrix. In blocks, so that whole lines of the cache are
+    /// used on both sides of a transposition.
+    #[inline(always)]
+    fn each_in_blocks(&self, mut element: impl FnMut(usize, T)) {
+        const BLOCK: usize = 16;
+        for first_row in (0..self.rows).step_by(BLOCK) {
+            for first_col in (0..self.cols).step_by(BLOCK) {
+                for row in first_row..self.rows.min(first_row + BLOCK) {
+                    for col in first_col..self.cols.min(first_col + BLOCK) {
+                        element(
+                            row * self.cols + col,
+                            self.data[row * self.row_stride + col * self.col_stride],
+                        );
+                    }
+                }
+            }
+        }
+    }
+
     /// The same matrix with each element changed, row-major.
     fn map<U>(&self, change: impl Fn(T) -> U) -> Vec<U> {
         (0..self.rows).flat_map(|row| self.row(row)).map(change).collect()
@@ -102,7 +125,13 @@ pub(crate) enum Threads {
 /// Numbers that matrices are made of.
 pub(crate) trait Multiply: Element {
     /// Computes `a * b` into the row-major matrix `out`. The caller has checked the sizes.
-    fn product(a: Matrix<'_, Self>, b: Matrix<'_, Self>, out: &mut [Self], mode: Output, threads: Threads);
+    fn product(
+        a: Matrix<'_, Self>,
+        b: Matrix<'_, Self>,
+        out: &mut [Self],
+        mode: Output,
+        threads: Threads,
+    ) -> Result<()>;
 }
 
 /// Computes `a * b` into the row-major matrix `out`.
@@ -123,26 +152,114 @@ pub(crate) fn multiply<T: Multiply>(
         b.cols,
         out.len()
     );
-    T::product(a, b, out, mode, threads);
+    T::product(a, b, out, mode, threads)
+}
+
+/// A matrix of up to so many elements stays in a core's own cache while products with it are summed up.
+const STAYS_IN_CACHE: usize = 1 << 17;
+
+macro_rules! floats {
+    ($($float:ty),*) => {
+        $(impl Multiply for $float {
+            fn product(a: Matrix<'_, $float>, b: Matrix<'_, $float>, out: &mut [$float], mode: Output, threads: Threads) -> Result<()> {
+                float_product(a, b, out, mode, threads)
+            }
+        })*
+    };
+}
+floats!(f32, f64);
+
+fn float_product<T: Tile + num_traits::Num>(
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T],
+    mode: Output,
+    threads: Threads,
+) -> Result<()> {
+    if a.rows.saturating_mul(b.cols).saturating_mul(a.cols) <= TINY {
+        tiny(a, b, out, mode, |x| x);
+        return Ok(());
+    }
+    // The library packs both matrices first. That pays where neither stays in the cache as it is.
+    let (left, right) = (a.rows.saturating_mul(a.cols), b.rows.saturating_mul(b.cols));
+    if right <= STAYS_IN_CACHE && (b.col_stride == 1 || left >= right) {
+        return unpacked_product(a, b, out, mode, threads);
+    }
+    if left <= STAYS_IN_CACHE && b.col_stride != 1 {
+        // All transposed: so the smaller matrix is the one that is copied because its rows have to be in one piece.
+        let turned = Tensor::build::<T>(Shape::new(&[b.cols, a.rows])?, |turned| {
+            unpacked_product(b.transposed(), a.transposed(), turned, Output::Overwrite, threads)
+        })?;
+        let turned = Matrix::new(turned.as_slice::<T>()?, b.cols, a.rows)?.transposed();
+        match mode {
+            Output::Overwrite => turned.each_in_blocks(|at, x| out[at] = x),
+            Output::Accumulate => turned.each_in_blocks(|at, x| out[at] = out[at] + x),
+        }
+        return Ok(());
+    }
+    library_product(a, b, out, mode, threads);
     Ok(())
+}
+
+/// A product without any packing, but for a right matrix whose rows are not in one piece.
+fn unpacked_product<T: Tile>(
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T],
+    mode: Output,
+    threads: Threads,
+) -> Result<()> {
+    let (n, k) = (b.cols, a.cols);
+    let copy;
+    let (data, stride) = if b.col_stride == 1 && b.row_stride > 0 {
+        (b.data, b.row_stride)
+    } else {
+        copy = Tensor::build::<T>(Shape::new(&[k, n])?, |lines| {
+            b.each_in_blocks(|at, x| lines[at] = x);
+            Ok(())
+        })?;
+        (copy.as_slice::<T>()?, n)
+    };
+    let right = Lines { data, stride, cols: n };
+    let offsets =
+        |count: usize, stride: usize| (0..count).map(|at| at * stride).collect::<SmallVec<[usize; 64]>>();
+    let (rows, cols, places) = (offsets(a.rows, a.row_stride), offsets(k, a.col_stride), offsets(a.rows, n));
+    let (rows, cols, places) = (Offsets::new(&rows), Offsets::new(&cols), Offsets::new(&places));
+    let some_rows = |first: usize, out: &mut [T]| {
+        let count = out.len() / n;
+        let left = Scattered {
+            data: a.data.get(first * a.row_stride..).unwrap_or_default(),
+            rows: rows.first(count),
+            cols,
+        };
+        multiply_scattered(left, right, out, places.first(count), mode)
+    };
+    match threads {
+        Threads::One => some_rows(0, out),
+        Threads::Many => parallel::first_error(|keep| {
+            parallel::chunks_mut(out, n, n.saturating_mul(k).saturating_mul(2), |first, out| {
+                keep(some_rows(first, out));
+            });
+        }),
+    }
 }
 
 macro_rules! by_library {
     ($($number:ty, $conjugate:expr;)*) => {
         $(impl Multiply for $number {
-            fn product(a: Matrix<'_, $number>, b: Matrix<'_, $number>, out: &mut [$number], mode: Output, threads: Threads) {
+            fn product(a: Matrix<'_, $number>, b: Matrix<'_, $number>, out: &mut [$number], mode: Output, threads: Threads) -> Result<()> {
                 if a.rows.saturating_mul(b.cols).saturating_mul(a.cols) <= TINY {
-                    return tiny(a, b, out, mode, $conjugate);
+                    tiny(a, b, out, mode, $conjugate);
+                } else {
+                    library_product(a, b, out, mode, threads);
                 }
-                library_product(a, b, out, mode, threads);
+                Ok(())
             }
         })*
     };
 }
 
 by_library! {
-    f32, |x| x;
-    f64, |x| x;
     Complex<f32>, |x: Complex<f32>| x.conj();
     Complex<f64>, |x: Complex<f64>| x.conj();
 }
@@ -241,17 +358,18 @@ macro_rules! through_single_precision {
     ($($half:ty;)*) => {
         // TensorFlow sums halves in single precision too, and rounds once.
         $(impl Multiply for $half {
-            fn product(a: Matrix<'_, $half>, b: Matrix<'_, $half>, out: &mut [$half], mode: Output, threads: Threads) {
+            fn product(a: Matrix<'_, $half>, b: Matrix<'_, $half>, out: &mut [$half], mode: Output, threads: Threads) -> Result<()> {
                 let (left, right) = (a.map(<$half>::to_f32), b.map(<$half>::to_f32));
                 let mut sums: Vec<f32> = match mode {
                     Output::Overwrite => vec![0.0; out.len()],
                     Output::Accumulate => out.iter().map(|x| x.to_f32()).collect(),
                 };
                 let row_major = |data, rows, cols| Matrix { data, rows, cols, row_stride: cols, col_stride: 1, conjugated: false };
-                f32::product(row_major(&left, a.rows, a.cols), row_major(&right, b.rows, b.cols), &mut sums, mode, threads);
+                f32::product(row_major(&left, a.rows, a.cols), row_major(&right, b.rows, b.cols), &mut sums, mode, threads)?;
                 for (out, sum) in out.iter_mut().zip(sums) {
                     *out = <$half>::from_f32(sum);
                 }
+                Ok(())
             }
         })*
     };
@@ -265,10 +383,10 @@ through_single_precision! {
 macro_rules! integers {
     ($($integer:ty;)*) => {
         $(impl Multiply for $integer {
-            fn product(a: Matrix<'_, $integer>, b: Matrix<'_, $integer>, out: &mut [$integer], mode: Output, threads: Threads) {
+            fn product(a: Matrix<'_, $integer>, b: Matrix<'_, $integer>, out: &mut [$integer], mode: Output, threads: Threads) -> Result<()> {
                 let (n, k) = (b.cols, a.cols);
                 if n == 0 {
-                    return;
+                    return Ok(());
                 }
                 // Rows of `b` are added up, so they should lie in one piece.
                 let copy;
@@ -294,6 +412,7 @@ macro_rules! integers {
                     Threads::One => rows(0, out),
                     Threads::Many => parallel::chunks_mut(out, n, n.saturating_mul(k).saturating_mul(40), rows),
                 }
+                Ok(())
             }
         })*
     };
@@ -350,6 +469,32 @@ mod tests {
             prop_assert_eq!(check!(f16, |&x: &i64| f16::from_f64(x as f64), |x: f16| x.to_f64()), expected.clone());
             prop_assert_eq!(check!(i32, |&x: &i64| x as i32, |x| x as f64), expected.clone());
             prop_assert_eq!(check!(Complex<f32>, |&x: &i64| Complex::from(x as f32), |x: Complex<f32>| x.re as f64), expected);
+        }
+    }
+
+    #[test]
+    fn products_of_all_sizes_and_transposes_agree_whoever_computes_them() {
+        // Around the sizes at which one way of computing gives place to another; the last two are the library's.
+        for (m, n, k) in
+            [(33, 70, 41), (3, 500, 300), (500, 3, 300), (1, 900, 90), (130, 400, 500), (400, 410, 390)]
+        {
+            let numbers = |count: usize, salt: usize| -> Vec<f32> {
+                (0..count).map(|i| ((i * 7 + salt) % 11) as f32 - 5.0).collect()
+            };
+            let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+            let wide = |x: &[f32]| x.iter().map(|&x| x as f64).collect::<Vec<_>>();
+            for (ta, tb, mode) in [(false, false), (false, true), (true, false), (true, true)]
+                .into_iter()
+                .flat_map(|(ta, tb)| [(ta, tb, Output::Overwrite), (ta, tb, Output::Accumulate)])
+            {
+                let mut out = vec![1.0f32; m * n];
+                multiply(view(&a, m, k, ta), view(&b, k, n, tb), &mut out, mode, Threads::Many).unwrap();
+                let start = if mode == Output::Accumulate { 1.0 } else { 0.0 };
+                let expected = naive(&wide(&a), &wide(&b), m, n, k, ta, tb);
+                let same =
+                    expected.iter().zip(&out).all(|(&expected, &found)| expected + start == found as f64);
+                assert!(same, "{m} {n} {k} {ta} {tb}");
+            }
         }
     }
 

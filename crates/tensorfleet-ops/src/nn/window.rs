@@ -136,8 +136,10 @@ pub(crate) struct Axis {
     pub(crate) output: usize,
     /// Number of taps of the window.
     pub(crate) kernel: usize,
-    stride: usize,
-    dilation: usize,
+    /// Pixels from one position of the window to the next.
+    pub(crate) stride: usize,
+    /// Pixels from one tap to the next.
+    pub(crate) dilation: usize,
     before: usize,
 }
 
@@ -156,29 +158,27 @@ impl Axis {
         if self.dilation != 1 {
             return None;
         }
-        let start = at * self.stride;
-        let first_tap = self.before.saturating_sub(start).min(self.kernel);
-        // A window in the padding behind the image begins, with no taps, at its end.
+        Some(self.piece(at * self.stride, self.kernel))
+    }
+
+    /// Of `len` pixels from pixel `start` of the padded image on, those that lie in the image.
+    #[inline(always)]
+    pub(crate) fn piece(&self, start: usize, len: usize) -> Run {
+        let first_tap = self.before.saturating_sub(start).min(len);
+        // A piece in the padding behind the image begins, with no pixels, at its end.
         let source = (start + first_tap).saturating_sub(self.before).min(self.input);
-        let count = (self.kernel - first_tap).min(self.input - source);
-        Some(Run { first_tap, source, count })
+        let count = (len - first_tap).min(self.input - source);
+        Run { first_tap, source, count }
     }
 
-    /// Whether neighbouring positions of the window see neighbouring pixels.
-    pub(crate) fn is_dense(&self) -> bool {
-        self.stride == 1 && self.dilation == 1
+    /// From the first to the last pixel that `positions` positions of the window see, padding included.
+    pub(crate) fn span(&self, positions: usize) -> usize {
+        if positions == 0 { 0 } else { (positions - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 }
     }
 
-    /// What tap `tap` sees of a line of pixels at positions `at..`, of a window that [is dense](Axis::is_dense): a piece of the
-    /// line, with the padding around it.
-    pub(crate) fn slide_along<T: Copy + Default>(&self, line: &[T], at: usize, tap: usize, out: &mut [T]) {
-        let start = at + tap;
-        let before = self.before.saturating_sub(start).min(out.len());
-        let source = (start + before).saturating_sub(self.before).min(self.input);
-        let count = (out.len() - before).min(self.input - source);
-        out[..before].fill(T::default());
-        out[before..before + count].copy_from_slice(&line[source..source + count]);
-        out[before + count..].fill(T::default());
+    /// Whether some window sees padding.
+    pub(crate) fn is_padded(&self) -> bool {
+        self.before > 0 || self.span(self.output) > self.input
     }
 
     /// The taps of the window at position `at` that lie in the image, with where they lie.
