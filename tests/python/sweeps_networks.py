@@ -142,7 +142,8 @@ def _(v):
         kk, ss = ([1, k, k, 1], [1, s, s, 1]) if fmt == "NHWC" else ([1, 1, k, k], [1, 1, s, s])
         yield {"input" if v.op == "MaxPool" else "value": v(*shape), "ksize": kk, "strides": ss, "padding": p, "data_format": fmt}
     if v.op == "MaxPool":
-        yield {"input": v(1, 3, 3, 4), "ksize": [1, 1, 1, 2], "strides": [1, 1, 1, 2], "padding": "VALID"}
+        for k, s in (([1, 1, 1, 2], [1, 1, 1, 2]), ([1, 1, 1, 4], [1, 1, 1, 4]), ([1, 1, 1, 2], [1, 1, 1, 1]), ([1, 1, 1, 3], [1, 1, 1, 3]), ([1, 2, 1, 2], [1, 1, 1, 2])):
+            yield {"input": v(1, 3, 3, 4), "ksize": k, "strides": s, "padding": "VALID"}
         if v.dtype.is_floating:
             x = v(1, 4, 4, 1)
             x[0, 0, 0, 0] = np.nan

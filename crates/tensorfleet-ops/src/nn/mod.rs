@@ -18,6 +18,7 @@ mod matmul;
 mod pool;
 mod pool_argmax;
 mod pool_by_input;
+mod pool_depth;
 mod pool_twice;
 mod product;
 mod real;
