@@ -1,11 +1,13 @@
-//! Finds out which words are alike: skip-grams with noise-contrastive estimation, on the text that the grammar of `text.rs` makes.
-//! The two tables, of words and of contexts, are divided over the parameter servers.
+//! Finds out which words are alike: skip-grams with noise-contrastive estimation, on four novels by Jane Austen or on a text of your
+//! own (`--data`). The two tables, of words and of contexts, are divided over the parameter servers.
 //!
-//! It ends with the nearest words of some, and with a number: how many of the three nearest words of each word are of its group in
-//! the grammar. Asynchronous between-graph replication; started without flags it is a cluster of two parameter servers and a worker in
-//! one process.
+//! It ends with the nearest words of some, and with a number: there are [groups](GROUPS) of words that everybody would sort the same
+//! way (a brother is like a sister, an evening like a morning); of the three words of all groups that are nearest to a word, how
+//! many are of its own group? Asynchronous between-graph replication; started without flags it is a cluster of two parameter servers and a
+//! worker in one process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
@@ -13,17 +15,38 @@ use tensorfleet::data::Dataset;
 use tensorfleet::train::{Adagrad, MinimizeOptions, MonitoredTrainingSession, Optimizer, StopAtStepHook};
 use tensorfleet::{
     CandidateSampler, DType, Graph, Initializer, Operation, Output, PartitionStrategy, Partitioner, Result,
-    SampledLoss, Tensor, replica_device_setter,
+    SampledLoss, Status, Tensor, replica_device_setter,
 };
-use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say, text};
+use tensorfleet_datasets::text;
+use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say};
 
-const SENTENCES: usize = 20_000;
 /// Batches that are made ahead of the steps that need them.
 const AHEAD: usize = 4;
 /// How far the context of a word reaches.
-const WINDOW: usize = 2;
-/// How many near words are shown.
+const WINDOW: usize = 3;
+/// How many near words count, and how many are shown.
 const NEAREST: usize = 3;
+const SHOWN: usize = 6;
+/// A word must occur so often to be learnt, and so often to be shown as near another.
+const MIN_COUNT: u32 = 5;
+const MIN_SHOWN_COUNT: f32 = 40.0;
+/// Of a word that is a larger part of the text than this, only some occurrences count: of the most frequent ones little can be learnt.
+const FREQUENT: f32 = 1e-3;
+
+/// Words that stand in the same places, by which the vectors are judged.
+const GROUPS: [&[&str]; 8] = [
+    &[
+        "father", "mother", "brother", "sister", "son", "daughter", "aunt", "uncle", "cousin", "husband",
+        "wife",
+    ],
+    &["morning", "evening", "night", "day", "week", "month", "year", "hour"],
+    &["two", "three", "four", "five", "six", "seven", "ten", "twenty"],
+    &["said", "cried", "replied", "answered", "exclaimed", "added", "continued"],
+    &["mr", "mrs", "miss", "lady", "sir", "colonel", "captain"],
+    &["can", "could", "may", "might", "must", "shall", "should", "will", "would"],
+    &["eyes", "hand", "face", "head", "heart", "lips"],
+    &["him", "her", "me", "them", "us", "you"],
+];
 
 /// Finds words that are alike.
 #[derive(Parser)]
@@ -32,8 +55,20 @@ struct Flags {
     #[command(flatten)]
     cluster: ClusterFlags,
 
+    /// A file with text to learn from, plain or gzip; without it, novels that come with the program.
+    #[arg(long)]
+    data: Option<PathBuf>,
+
+    /// Words whose nearest words are shown, separated by commas.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "sister,evening,three,replied,mrs,would,eyes,him,walk,happy"
+    )]
+    show: Vec<String>,
+
     /// Total number of (global) training steps of all workers.
-    #[arg(long, default_value_t = 4000)]
+    #[arg(long, default_value_t = 20000)]
     train_steps: i64,
 
     /// Pairs of a word and a word near it per step.
@@ -41,12 +76,16 @@ struct Flags {
     batch_size: u32,
 
     /// Length of the vectors of words.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     embedding_size: u32,
 
     /// How many words that are not near are drawn per step.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(i64).range(1..=64))]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(i64).range(1..=1024))]
     num_sampled: i64,
+
+    /// How far one step changes the vectors.
+    #[arg(long, default_value_t = 0.5)]
+    learning_rate: f64,
 }
 
 fn main() -> Result<()> {
@@ -59,10 +98,21 @@ fn main() -> Result<()> {
 }
 
 fn train(flags: &Flags, place: &Place) -> Result<()> {
-    let text = text::write(SENTENCES, 1);
-    let vocabulary = Vocabulary::of(&text.text);
-    let ids = vocabulary.ids(&text.text);
-    say!("{} words, {} of them different", ids.len(), vocabulary.words.len());
+    let text = match &flags.data {
+        Some(path) => text::read(path)?,
+        None => text::novels()?,
+    };
+    let words = words_of(&text);
+    let vocabulary = Vocabulary::of(&words);
+    let ids = vocabulary.ids(&words);
+    if vocabulary.words.len() <= flags.num_sampled as usize || ids.len() <= 2 * WINDOW {
+        return Err(Status::invalid_argument(format!(
+            "the text is too short: {} words occur {MIN_COUNT} times or more, and {} are drawn per step (--num_sampled)",
+            vocabulary.words.len(),
+            flags.num_sampled
+        )));
+    }
+    say!("{} words, {} of them different and not rare", words.len(), vocabulary.words.len());
 
     let g = Graph::new();
     g.set_random_seed(1);
@@ -86,8 +136,8 @@ fn train(flags: &Flags, place: &Place) -> Result<()> {
         let ((), loss) = step.run((&model.train_op, &model.loss))?;
         steps += 1;
         recent += loss.to_scalar::<f32>()?;
-        if steps % 500 == 0 {
-            say!("Worker {}: step {steps}, loss of the last 500 = {:.4}", place.task.index, recent / 500.0);
+        if steps % 2000 == 0 {
+            say!("Worker {}: step {steps}, loss of the last 2000 = {:.4}", place.task.index, recent / 2000.0);
             recent = 0.0;
         }
     }
@@ -131,7 +181,8 @@ fn build(flags: &Flags, g: &Graph, place: &Place, vocabulary: &Vocabulary) -> Re
         .partition_strategy(PartitionStrategy::Div)
         .nce(&contexts, &vectors)?;
     let loss = losses.reduce_mean(..)?;
-    let train_op = Adagrad::new(0.5).minimize_with(&loss, &MinimizeOptions::counting(&global_step))?;
+    let train_op =
+        Adagrad::new(flags.learning_rate).minimize_with(&loss, &MinimizeOptions::counting(&global_step))?;
     let normalized = table.value()?.l2_normalize([1])?;
     Ok(Model { words, contexts, loss, train_op, normalized })
 }
@@ -153,43 +204,73 @@ fn pairs(ids: &[i64], random: &mut Random, count: usize) -> Result<(Tensor, Tens
 }
 
 fn judge(flags: &Flags, vocabulary: &Vocabulary, table: &[f32]) {
-    let size = flags.embedding_size as usize;
-    let (mut hits, mut of) = (0, 0);
-    for (id, word) in vocabulary.words.iter().enumerate() {
-        let Some(group) = text::group_of(word) else { continue };
-        let own = &table[id * size..][..size];
-        let mut near: Vec<(f32, &str)> = (0..vocabulary.words.len())
-            .filter(|&other| other != id)
-            .map(|other| {
-                let cosine = own.iter().zip(&table[other * size..][..size]).map(|(a, b)| a * b).sum();
-                (cosine, vocabulary.words[other].as_str())
-            })
-            .collect();
-        near.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let near: Vec<&str> = near.into_iter().take(NEAREST).map(|(_, word)| word).collect();
-        hits += near.iter().filter(|word| text::group_of(word) == Some(group)).count();
-        of += near.len();
-        if text::GROUPS.iter().any(|(_, words)| words.first() == Some(&word.as_str())) {
-            say!("Nearest to {word}: {}", near.join(", "));
-        }
+    let vectors = Vectors { table, size: flags.embedding_size as usize };
+    let ids: HashMap<&str, usize> = vocabulary.words.iter().map(String::as_str).zip(0..).collect();
+    let frequent: Vec<usize> =
+        (0..vocabulary.words.len()).filter(|&id| vocabulary.counts[id] >= MIN_SHOWN_COUNT).collect();
+    for word in &flags.show {
+        let Some(&id) = ids.get(word.as_str()) else { continue };
+        let near = vectors.nearest(id, &frequent, SHOWN);
+        let near: Vec<&str> = near.iter().map(|&id| vocabulary.words[id].as_str()).collect();
+        say!("Nearest to {word}: {}", near.join(", "));
     }
-    let part = hits as f64 / f64::from(u32::try_from(of).unwrap_or(1).max(1));
+    // The words of groups that occur, with the numbers of their groups.
+    let grouped = GROUPS.iter().enumerate();
+    let grouped = grouped.flat_map(|(group, words)| words.iter().map(move |word| (*word, group)));
+    let groups: HashMap<usize, usize> =
+        grouped.filter_map(|(word, group)| Some((*ids.get(word)?, group))).collect();
+    let mut judged: Vec<usize> = groups.keys().copied().collect();
+    judged.sort_unstable();
+    if judged.len() <= NEAREST {
+        say!("After {} training step(s); the text has no words by which to judge", flags.train_steps);
+        return;
+    }
+    let hits = |&id: &usize| {
+        vectors
+            .nearest(id, &judged, NEAREST)
+            .iter()
+            .filter(|other| groups.get(other) == groups.get(&id))
+            .count()
+    };
+    let part = judged.iter().map(hits).sum::<usize>() as f64 / (judged.len() * NEAREST) as f64;
     say!("After {} training step(s), nearest words of the same group = {part:.4}", flags.train_steps);
 }
 
-/// The words of a text, numbered from the most frequent one on.
+/// The vectors of words, each of length 1.
+struct Vectors<'a> {
+    table: &'a [f32],
+    size: usize,
+}
+
+impl Vectors<'_> {
+    fn of(&self, id: usize) -> &[f32] {
+        &self.table[id * self.size..][..self.size]
+    }
+
+    /// Those of `others` whose directions are nearest to that of a word, the nearest first.
+    fn nearest(&self, id: usize, others: &[usize], count: usize) -> Vec<usize> {
+        let cosine = |other: usize| self.of(id).iter().zip(self.of(other)).map(|(a, b)| a * b).sum::<f32>();
+        let mut near: Vec<(f32, usize)> =
+            others.iter().filter(|&&other| other != id).map(|&other| (cosine(other), other)).collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        near.into_iter().take(count).map(|(_, other)| other).collect()
+    }
+}
+
+/// The words of a text that are not rare, numbered from the most frequent one on.
 struct Vocabulary {
     words: Vec<String>,
     counts: Vec<f32>,
 }
 
 impl Vocabulary {
-    fn of(text: &str) -> Vocabulary {
+    fn of(text: &[String]) -> Vocabulary {
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-        for word in words_of(text) {
+        for word in text {
             *counts.entry(word).or_default() += 1;
         }
-        let mut counts: Vec<(&str, u32)> = counts.into_iter().collect();
+        let mut counts: Vec<(&str, u32)> =
+            counts.into_iter().filter(|&(_, count)| count >= MIN_COUNT).collect();
         counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         Vocabulary {
             words: counts.iter().map(|(word, _)| word.to_string()).collect(),
@@ -197,16 +278,19 @@ impl Vocabulary {
         }
     }
 
-    fn ids(&self, text: &str) -> Vec<i64> {
-        let ids: BTreeMap<&str, i64> = self.words.iter().map(String::as_str).zip(0..).collect();
-        words_of(text).filter_map(|word| ids.get(word).copied()).collect()
+    /// The words that a text is learnt from: without the rare ones, and with a part of the most frequent ones only.
+    fn ids(&self, text: &[String]) -> Vec<i64> {
+        let ids: HashMap<&str, usize> = self.words.iter().map(String::as_str).zip(0..).collect();
+        let mut random = Random::new(1);
+        let learnt = text.iter().filter_map(|word| ids.get(word.as_str()).copied()).filter(|&id| {
+            let part = self.counts[id] / text.len() as f32;
+            random.uniform() < (FREQUENT / part).sqrt()
+        });
+        learnt.map(|id| id as i64).collect()
     }
 }
 
-/// Words and full stops.
-fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split_whitespace().flat_map(|word| match word.strip_suffix('.') {
-        Some(word) => [Some(word), Some(".")].into_iter().flatten(),
-        None => [Some(word), None].into_iter().flatten(),
-    })
+/// The words of a text, in lower case and without punctuation.
+fn words_of(text: &str) -> Vec<String> {
+    text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }

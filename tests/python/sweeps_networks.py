@@ -142,7 +142,8 @@ def _(v):
         kk, ss = ([1, k, k, 1], [1, s, s, 1]) if fmt == "NHWC" else ([1, 1, k, k], [1, 1, s, s])
         yield {"input" if v.op == "MaxPool" else "value": v(*shape), "ksize": kk, "strides": ss, "padding": p, "data_format": fmt}
     if v.op == "MaxPool":
-        yield {"input": v(1, 3, 3, 4), "ksize": [1, 1, 1, 2], "strides": [1, 1, 1, 2], "padding": "VALID"}
+        for k, s in (([1, 1, 1, 2], [1, 1, 1, 2]), ([1, 1, 1, 4], [1, 1, 1, 4]), ([1, 1, 1, 2], [1, 1, 1, 1]), ([1, 1, 1, 3], [1, 1, 1, 3]), ([1, 2, 1, 2], [1, 1, 1, 2])):
+            yield {"input": v(1, 3, 3, 4), "ksize": k, "strides": s, "padding": "VALID"}
         if v.dtype.is_floating:
             x = v(1, 4, 4, 1)
             x[0, 0, 0, 0] = np.nan
@@ -165,6 +166,53 @@ def _(v):
                 for b in range(max(top[1], 0), min(top[1] + k, shape[2])):
                     y[n] = max(y[n], float(x[n[0], a, b, n[3]]))
         yield dict(common, orig_input=x, orig_output=v.array(y), grad=v(*o))
+
+
+def pool_windows():
+    """Images, windows, strides and paddings, the last of which do not go together."""
+    yield (1, 4, 4, 2), [1, 2, 2, 1], [1, 2, 2, 1], "VALID"
+    yield (2, 5, 4, 1), [1, 3, 2, 1], [1, 2, 1, 1], "SAME"
+    yield (2, 7, 5, 3), [1, 3, 3, 1], [1, 3, 3, 1], "VALID"
+    yield (1, 3, 3, 1), [1, 5, 5, 1], [1, 1, 1, 1], "SAME"
+    yield (1, 3, 3, 1), [1, 5, 5, 1], [1, 1, 1, 1], "VALID"
+    yield (3, 3, 1), [1, 2, 2, 1], [1, 1, 1, 1], "SAME"
+    yield (1, 3, 3, 1), [2, 2, 2, 1], [1, 1, 1, 1], "SAME"
+
+
+@sweep("conv_pool", "MaxPoolV2")
+def _(v):
+    for shape, k, s, p in pool_windows():
+        yield {"input": v(*shape), "ksize": I(*k), "strides": I(*s), "padding": p}
+    yield {"input": v(1, 3, 3, 4), "ksize": I(1, 2, 2), "strides": I(1, 1, 1, 1), "padding": "SAME"}
+    yield {"input": v(1, 3, 3, 4), "ksize": I(1, 2, 2, 1), "strides": I(1, 0, 1, 1), "padding": "SAME"}
+
+
+@sweep("conv_pool", "MaxPoolWithArgmax")
+def _(v):
+    for index in ("int32", "int64"):
+        for batch in (False, True):
+            for shape, k, s, p in pool_windows():
+                yield {"input": v(*shape), "ksize": k, "strides": s, "padding": p, "Targmax": index, "include_batch_in_index": batch}
+    if v.dtype.is_floating:
+        yield {"input": v.array([np.nan, 1, np.nan, -np.inf, -np.inf, 2, 2, np.nan, np.nan] * 2).reshape(1, 3, 3, 2), "ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
+    yield {"input": v(0, 4, 4, 1), "ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
+
+
+@sweep("conv_pool", "MaxPoolGradV2 MaxPoolGradGradV2 MaxPoolGradGrad MaxPoolGradWithArgmax", summing=True)
+def _(v):
+    for shape, k, s, p in list(pool_windows())[:4]:
+        x = v.array(np.random.RandomState(1).permutation(int(np.prod(shape))).reshape(shape) / (8.0 if v.dtype.is_floating else 1.0))
+        for batch in (False, True):
+            with tf.Graph().as_default(), tf.Session() as session:
+                y, places = session.run(tf.raw_ops.MaxPoolWithArgmax(input=tf.constant(x), ksize=k, strides=s, padding=p, include_batch_in_index=batch))
+            back = x.shape if "GradGrad" in v.op else y.shape
+            if v.op == "MaxPoolGradWithArgmax":
+                yield {"input": x, "grad": v(*back), "argmax": places, "ksize": k, "strides": s, "padding": p, "include_batch_in_index": batch}
+                yield {"input": x, "grad": v(*back)[:, :1], "argmax": places, "ksize": k, "strides": s, "padding": p, "include_batch_in_index": batch}
+                continue
+            window = {"ksize": k, "strides": s} if v.op == "MaxPoolGradGrad" else {"ksize": I(*k), "strides": I(*s)}
+            yield dict(window, orig_input=x, orig_output=y, grad=v(*back), padding=p)
+            yield dict(window, orig_input=x, orig_output=y[:, :1], grad=v(*back), padding=p)
 
 
 @sweep("conv_pool", "LRN", summing=True)

@@ -14,3 +14,5 @@ mod interchange;
 mod optimizers;
 #[path = "checkpoints/over_clusters.rs"]
 mod over_clusters;
+#[path = "checkpoints/partitioned.rs"]
+mod partitioned;

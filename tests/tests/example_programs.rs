@@ -73,11 +73,32 @@ fn wide_and_deep_comes_near_the_hidden_model() {
 
 #[test]
 fn word2vec_finds_words_of_one_group() {
-    let lines = lines_of("word2vec", &["--train_steps=2000"]);
+    let lines = lines_of("word2vec", &["--train_steps=6000"]);
     let part = last_number(&lines, "same group = ");
-    // By chance it would be about 0.07.
-    assert!(part > 0.85, "{lines:#?}");
-    assert!(lines.iter().any(|line| line.starts_with("Nearest to dog: ")), "{lines:#?}");
+    // By chance it would be about 0.12; vectors that have learnt nothing but which words are frequent get 0.3.
+    assert!(part > WORD2VEC_BOUND, "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("Nearest to sister: ")), "{lines:#?}");
+}
+
+#[test]
+fn word2vec_learns_from_a_text_of_ones_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text");
+    // Cats and dogs do the same things, suns and moons others.
+    let sentences = ["the cat runs home", "the dog runs home", "a sun shines bright", "a moon shines bright"];
+    std::fs::write(&path, format!("{}. ", sentences.join(". ")).repeat(200)).unwrap();
+    let data = format!("--data={}", path.display());
+    let arguments = [&*data, "--train_steps=600", "--num_sampled=4", "--embedding_size=8", "--show=cat,moon"];
+    let lines = lines_of("word2vec", &arguments);
+    assert!(lines.iter().any(|line| line.contains("10 of them different")), "{lines:#?}");
+    let end = lines.last().unwrap();
+    assert!(end.contains("no words by which to judge"), "{lines:#?}");
+
+    std::fs::write(&path, "too short").unwrap();
+    let output = Command::new(example("word2vec").unwrap()).arg(&data).output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("the text is too short"), "{text}");
 }
 
 #[test]

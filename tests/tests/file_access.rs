@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use tensorfleet_cluster::{ConnectOptions, RemoteRunOptions, RemoteSession};
-use tensorfleet_core::{Code, DType, Result, Tensor};
+use tensorfleet_core::{Code, DType, PartialShape, Result, Tensor};
 use tensorfleet_proto::tensorflow::GraphDef;
 use tensorfleet_tests::cluster::{Cluster, Job};
-use tensorfleet_tests::graph_builder::GraphBuilder;
+use tensorfleet_tests::graph_builder::{Attr, GraphBuilder};
 
 fn text(value: impl AsRef<Path>) -> Tensor {
     Tensor::string(value.as_ref().to_string_lossy().into_owned().into_bytes())
@@ -42,7 +42,56 @@ fn graph() -> GraphDef {
         .node("put", "QueueEnqueueV2", &["queue", "path"], &[("Tcomponents", vec![DType::String].into())])
         .node("reader", "WholeFileReaderV2", &[], &[])
         .node("record", "ReaderReadV2", &["reader", "queue"], &[])
+        .node("old_save", "Save", &["path", "names", "value"], &[("T", vec![DType::Float].into())])
+        .node(
+            "old_save_slices",
+            "SaveSlices",
+            &["path", "names", "slices", "value"],
+            &[("T", vec![DType::Float].into())],
+        )
+        .constant("name", Tensor::string(&b"v"[..]))
+        .constant("slice", Tensor::string(&b""[..]))
+        .node("old_restore", "Restore", &["path", "name"], &[("dt", DType::Float.into())])
+        .node("old_restore_slice", "RestoreSlice", &["path", "name", "slice"], &[("dt", DType::Float.into())])
+        .node(
+            "table",
+            "HashTableV2",
+            &[],
+            &[("key_dtype", DType::String.into()), ("value_dtype", DType::Int64.into())],
+        )
+        .node(
+            "fill",
+            "InitializeTableFromTextFileV2",
+            &["table", "path"],
+            &[("key_index", (-2i64).into()), ("value_index", (-1i64).into())],
+        )
+        .constant("words", Tensor::from_strings(vec!["b".into(), "nobody".into()], &[2]).unwrap())
+        .constant("missing", -1i64)
+        .node(
+            "found",
+            "LookupTableFindV2",
+            &["table", "words", "missing"],
+            &[("Tin", DType::String.into()), ("Tout", DType::Int64.into())],
+        )
+        .constant("zero", 0i64)
+        .constant("one", 1i64)
+        .constant("three", 3i64)
+        .constant("for_ever", -1i64)
+        .node("range", "RangeDataset", &["zero", "three", "one"], &numbers())
+        .node("cache", "CacheDataset", &["range", "path"], &numbers())
+        .node("repeat", "RepeatDataset", &["cache", "for_ever"], &numbers())
+        .node("iterator", "IteratorV2", &[], &{
+            let names = [("shared_name", "walk".into()), ("container", "".into())];
+            numbers().into_iter().chain(names).collect::<Vec<_>>()
+        })
+        .node("begin", "MakeIterator", &["repeat", "iterator"], &[])
+        .node("next", "IteratorGetNext", &["iterator"], &numbers())
         .build()
+}
+
+/// The attributes of datasets of numbers.
+fn numbers() -> [(&'static str, Attr); 2] {
+    [("output_types", vec![DType::Int64].into()), ("output_shapes", vec![PartialShape::scalar()].into())]
 }
 
 struct Client(RemoteSession);
@@ -106,6 +155,12 @@ fn graphs_touch_files_below_the_named_directories_and_no_others() {
         (&["restore:0"], &[]),
         (&[], &["merge"]),
         (&["match:0"], &[]),
+        (&[], &["old_save"]),
+        (&[], &["old_save_slices"]),
+        (&["old_restore:0"], &[]),
+        (&["old_restore_slice:0"], &[]),
+        (&[], &["fill"]),
+        (&[], &["begin"]),
     ] {
         let code = client.code(&outside, fetches, targets);
         assert_eq!(code, Some(Code::PermissionDenied), "{fetches:?} {targets:?}");
@@ -114,6 +169,61 @@ fn graphs_touch_files_below_the_named_directories_and_no_others() {
     let status = client.0.run(&[], &["record:1"], &[], &RemoteRunOptions::default()).unwrap_err();
     assert_eq!(status.code(), Code::PermissionDenied);
     assert_eq!(std::fs::read_dir(place("private")).unwrap().count(), 1, "something was written outside");
+}
+
+#[test]
+fn old_checkpoints_and_tables_work_inside_and_not_outside() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    std::fs::create_dir(place("data")).unwrap();
+    std::fs::write(place("data/words"), "a\nb\nc\n").unwrap();
+    std::fs::write(place("words"), "a\nb\nc\n").unwrap();
+    let flag = format!("--allow-files={}", place("data").display());
+    let cluster = Cluster::start_ours(1, 1, &[&flag]).unwrap();
+    let client = Client::of(&cluster);
+
+    for (save, restore) in [("old_save", "old_restore:0"), ("old_save_slices", "old_restore_slice:0")] {
+        let path = place("data").join(save);
+        assert_eq!(client.code(&path, &[], &[save]), None);
+        assert_eq!(client.run(&path, &[restore], &[]).unwrap()[0], Tensor::scalar(2.5f32));
+        // A pattern is judged by what it names, even if it begins inside.
+        std::os::unix::fs::symlink(&path, place("data/inside")).unwrap();
+        assert_eq!(client.code(place("data/insid?"), &[restore], &[]), None);
+        std::fs::remove_file(place("data/inside")).unwrap();
+        std::fs::copy(&path, place("outside")).unwrap();
+        std::os::unix::fs::symlink(place("outside"), place("data/way_out")).unwrap();
+        assert_eq!(client.code(place("data/way_ou?"), &[restore], &[]), Some(Code::PermissionDenied));
+        std::fs::remove_file(place("data/way_out")).unwrap();
+    }
+
+    assert_eq!(client.code(place("words"), &[], &["fill"]), Some(Code::PermissionDenied));
+    assert_eq!(client.code(place("data/../words"), &[], &["fill"]), Some(Code::PermissionDenied));
+    assert_eq!(client.code(place("data/words"), &[], &["fill"]), None);
+    let found = client.0.run(&[], &["found:0"], &[], &RemoteRunOptions::default()).unwrap().0;
+    assert_eq!(found[0].as_slice::<i64>().unwrap(), [1, -1]);
+}
+
+#[test]
+fn every_walk_of_a_cache_in_files_asks_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    for name in ["data", "data/caches", "private"] {
+        std::fs::create_dir(place(name)).unwrap();
+    }
+    let flag = format!("--allow-files={}", place("data").display());
+    let cluster = Cluster::start_ours(1, 1, &[&flag]).unwrap();
+    let client = Client::of(&cluster);
+    assert_eq!(client.code(place("private/x"), &[], &["begin"]), Some(Code::PermissionDenied));
+    assert_eq!(client.code(place("data/caches/x"), &[], &["begin"]), None);
+    let next = || client.0.run(&[], &["next:0"], &[], &RemoteRunOptions::default());
+    let number = || next().unwrap().0[0].to_scalar::<i64>().unwrap();
+    // The first walk writes the files, the second one reads them.
+    assert_eq!([number(), number(), number(), number(), number()], [0, 1, 2, 0, 1]);
+    assert!(place("data/caches/x.index").exists());
+    std::fs::rename(place("data/caches"), place("private/caches")).unwrap();
+    std::os::unix::fs::symlink(place("private/caches"), place("data/caches")).unwrap();
+    assert_eq!(number(), 2, "the second walk is under way");
+    assert_eq!(next().unwrap_err().code(), Code::PermissionDenied);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! Random bytes test the decoders. Damaged versions of real graphs, fed with damaged values, get past the decoders
 //! and into planning and kernels; random nodes of every op get past the checks of
-//! attributes and shapes. A failure names its seed; `TENSORFLEET_HOSTILE_SEED=N` runs that one alone, and
+//! attributes and shapes, with chains of datasets, lists and functions for those that take such. A failure names its seed; `TENSORFLEET_HOSTILE_SEED=N` runs that one alone, and
 //! `TENSORFLEET_HOSTILE_CASES=N` asks for more than the few that every test run can afford.
 
 #![allow(clippy::unwrap_used)]
@@ -15,8 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tensorfleet_core::{DeviceName, Graph, Tensor, memory};
+use tensorfleet_core::{DType, DeviceName, Graph, Tensor, memory};
 use tensorfleet_ops::catalogue;
+use tensorfleet_ops::signature::{Arg, ArgTypes, AttrKind};
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::{GraphDef, TensorProto};
 use tensorfleet_runtime::{DirectSession, RunOptions, SessionOptions, Task};
@@ -35,6 +36,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 const DEFAULT_CASES: u64 = 1500;
 /// How many random nodes an ordinary test run tries: a few of each op.
 const DEFAULT_RANDOM_NODES: u64 = 6000;
+/// How many random nodes an ordinary test run tries of the ops that take variants or functions: their inputs are graphs themselves.
+const DEFAULT_RANDOM_CHAINS: u64 = 3000;
 /// Sets the seeds of random nodes apart from those of damaged graphs.
 const RANDOM_NODES: u64 = 0x6e6f_6465_0000_0000;
 
@@ -159,6 +162,30 @@ fn random_nodes_of_every_op_get_an_answer() {
         return try_random_node(seed, &ops);
     }
     let cases = number("TENSORFLEET_HOSTILE_CASES").unwrap_or(DEFAULT_RANDOM_NODES);
+    (0..cases).for_each(|seed| try_random_node(seed, &ops));
+}
+
+#[test]
+fn random_datasets_lists_and_functions_get_an_answer() {
+    prepare();
+    let takes = |name: &str| {
+        let Some(Ok(signature)) = catalogue::find(name).map(|entry| entry.signature()) else { return false };
+        let takes_variant = |arg: &Arg| match &arg.types {
+            ArgTypes::Fixed(dtype) => *dtype == DType::Variant,
+            ArgTypes::Repeated(_, each) => matches!(**each, ArgTypes::Fixed(DType::Variant)),
+            ArgTypes::Attr(_) | ArgTypes::List(_) => false,
+        };
+        signature.inputs.iter().any(takes_variant)
+            || signature.attrs.iter().any(|attr| attr.kind == AttrKind::Func)
+            || name.starts_with("Iterator")
+    };
+    let ops: Vec<&'static str> =
+        catalogue::all().iter().map(|op| op.name).filter(|name| takes(name)).collect();
+    assert!(ops.len() > 60, "{ops:?}");
+    if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
+        return try_random_node(seed, &ops);
+    }
+    let cases = number("TENSORFLEET_HOSTILE_CASES").unwrap_or(DEFAULT_RANDOM_CHAINS);
     (0..cases).for_each(|seed| try_random_node(seed, &ops));
 }
 

@@ -1,4 +1,4 @@
-//! Data to train on: MNIST embedded in the program, and files in its format.
+//! Data to train on: MNIST and some novels, embedded in the program, and files of one's own.
 //!
 //! ```
 //! use tensorfleet_datasets::mnist;
@@ -16,5 +16,6 @@ mod download;
 mod idx;
 pub mod mnist;
 mod shuffle;
+pub mod text;
 
 pub use data_set::{DataSet, DataSets};

@@ -162,7 +162,19 @@ impl fmt::Debug for Partitioner {
     }
 }
 
-/// A partitioned variable about to be made or found; see [`GetVariable::partitioner`].
+/// A partitioned variable about to be made or found; see [`GetVariable::partitioner`]. If it starts with a value, each part starts
+/// with its part of it:
+///
+/// ```
+/// # use tensorfleet::{Graph, Partitioner, Session};
+/// let g = Graph::new();
+/// let v = g.get_variable("v").value([1.0f32, 2.0, 3.0]).partitioner(Partitioner::fixed_size(2)).build()?;
+/// let session = Session::new(&g);
+/// session.run(g.global_variables_initializer()?)?;
+/// assert_eq!(session.run(&v.parts()[1])?.as_slice::<f32>()?, [3.0]);
+/// assert!(g.get_variable("w").shape([3]).value([1.0f32]).partitioner(Partitioner::fixed_size(2)).build().is_err());
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
 #[must_use = "nothing is added to the graph before `build`"]
 pub struct GetPartitionedVariable {
     whole: GetVariable,
@@ -175,7 +187,7 @@ impl GetPartitionedVariable {
     }
 
     /// Makes or finds the parts.
-    pub fn build(self) -> Result<PartitionedVariable> {
+    pub fn build(mut self) -> Result<PartitionedVariable> {
         let (name, shape, dtype) = self.whole.description()?;
         let axis = self.partitioner.axis;
         let mut parts = Vec::new();
@@ -183,7 +195,7 @@ impl GetPartitionedVariable {
             self.partitioner.extents(&name, &shape, dtype)?.into_iter().enumerate()
         {
             let slice = VariableSlice::along(&name, &shape, axis, start, length)?;
-            parts.push(self.whole.part(&format!("part_{index}"), slice).build()?);
+            parts.push(self.whole.part(&format!("part_{index}"), slice)?.build()?);
         }
         let graph = self.whole.graph().clone();
         Ok(PartitionedVariable { graph, name, shape, dtype, axis, parts: parts.into() })

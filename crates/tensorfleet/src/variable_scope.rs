@@ -14,7 +14,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Shape, Status};
 use crate::graph::Graph;
 use crate::initializers::Initializer;
 use crate::literal::ShapeLike;
-use crate::operand::Operand;
+use crate::operand::{Arg, Operand};
 use crate::output::Output;
 use crate::partitioned_variable::{GetPartitionedVariable, Partitioner};
 use crate::regularizers::Regularizer;
@@ -293,7 +293,7 @@ pub struct GetVariable {
 
 enum First {
     By(Initializer),
-    Value(crate::operand::Arg),
+    Value(Arg),
 }
 
 impl GetVariable {
@@ -351,36 +351,47 @@ impl GetVariable {
         GetPartitionedVariable::new(self, partitioner)
     }
 
-    /// The name in its scope, the shape if it is given and fully known, and the dtype.
-    pub(crate) fn description(&self) -> Result<(String, Shape, DType)> {
+    /// The name in its scope, the shape, which must be fully known, and the dtype. A value it starts with becomes a node of the
+    /// graph, of which the [parts](GetVariable::part) take theirs.
+    pub(crate) fn description(&mut self) -> Result<(String, Shape, DType)> {
         let full_name = self.scope.qualified(&self.name);
-        if matches!(self.initial, Some(First::Value(_))) {
-            return Err(Status::invalid_argument(format!(
-                "Variable {full_name}: a partitioned variable starts with what an initializer makes; give a shape and an \
-                 initializer instead of a value"
-            )));
+        if let Some(First::Value(value)) = self.initial.take() {
+            if self.shape.clone()?.is_some() {
+                return Err(shape_twice(&full_name));
+            }
+            let name = format!("{full_name}/initial_value");
+            let value = self.graph.name_scope("", || value.into_output(&self.graph, &name, self.dtype))?;
+            let (shape, dtype) = (full_shape(&full_name, Some(value.shape()?))?, value.dtype()?);
+            self.initial = Some(First::Value(Arg::Output(value)));
+            return Ok((full_name, shape, dtype));
         }
         let shape = full_shape(&full_name, self.shape.clone()?)?;
         Ok((full_name, shape, self.dtype.unwrap_or(DType::Float)))
     }
 
     /// The same with another name and shape, as a part of this one.
-    pub(crate) fn part(&self, name: &str, slice: VariableSlice) -> GetVariable {
-        GetVariable {
+    pub(crate) fn part(&self, name: &str, slice: VariableSlice) -> Result<GetVariable> {
+        let initial = match &self.initial {
+            Some(First::By(initializer)) => Some(First::By(initializer.clone())),
+            Some(First::Value(Arg::Output(whole))) => {
+                let (begin, size) = slice.begin_and_size()?;
+                Some(First::Value(Arg::Output(whole.slice(begin, size)?)))
+            }
+            _ => None,
+        };
+        let has_shape = matches!(initial, Some(First::Value(_)));
+        Ok(GetVariable {
             graph: self.graph.clone(),
             name: format!("{}/{name}", self.name),
             scope: self.scope.clone(),
-            shape: Ok(Some(slice.shape().into())),
+            shape: Ok((!has_shape).then(|| slice.shape().into())),
             dtype: self.dtype,
-            initial: match &self.initial {
-                Some(First::By(initializer)) => Some(First::By(initializer.clone())),
-                _ => None,
-            },
+            initial,
             regularizer: self.regularizer.clone(),
             is_trainable: self.is_trainable,
             is_local: self.is_local,
             slice: Some(Arc::new(slice)),
-        }
+        })
     }
 
     pub(crate) fn graph(&self) -> &Graph {
@@ -437,9 +448,7 @@ impl GetVariable {
         let initial = match self.initial {
             Some(First::Value(value)) => {
                 if self.shape?.is_some() {
-                    return Err(Status::invalid_argument(format!(
-                        "Variable {full_name}: the value it starts with has the shape; do not give both"
-                    )));
+                    return Err(shape_twice(full_name));
                 }
                 Initial::Value(value)
             }
@@ -476,6 +485,12 @@ impl GetVariable {
             variable.init_with(initial).check()
         })
     }
+}
+
+fn shape_twice(name: &str) -> Status {
+    Status::invalid_argument(format!(
+        "Variable {name}: the value it starts with has the shape; do not give both"
+    ))
 }
 
 fn full_shape(name: &str, shape: Option<PartialShape>) -> Result<Shape> {

@@ -4,7 +4,7 @@
 //! 7 × 2; from row 3 two rows, from column 0 two columns), and a restore takes out of the whole whatever parts it wants. So a
 //! variable may be saved in some parts and restored in others, or as one.
 
-use tensorfleet_core::{Result, Shape, Status};
+use tensorfleet_core::{Result, Shape, Status, Tensor};
 use tensorfleet_proto::tensorflow::SaveSliceInfoDef;
 
 /// A box of a larger tensor, under the name of that.
@@ -45,6 +45,13 @@ impl VariableSlice {
 
     pub(crate) fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// Where it begins and how large it is, as `Slice` takes it.
+    pub(crate) fn begin_and_size(&self) -> Result<(Tensor, Tensor)> {
+        let vector =
+            |numbers: &[usize]| Tensor::vector(&numbers.iter().map(|&n| n as i64).collect::<Vec<_>>());
+        Ok((vector(&self.offset)?, vector(&self.shape)?))
     }
 
     /// The same part of a variable that accompanies the whole.

@@ -137,12 +137,40 @@ fn pools() -> Vec<GradientCase> {
             let pooled = with("MaxPool", attrs)(g, std::slice::from_ref(&image))?.remove(0);
             with("MaxPoolGradGrad", attrs)(g, &[image, pooled, &x[0] * &x[0]])
         }));
+        cases.push(GradientCase::new(
+            "MaxPoolWithArgmax",
+            [spread(&[2, 3, 3, 2], -1.0, 1.0)],
+            with("MaxPoolWithArgmax", attrs),
+        ));
+        cases.extend(pools_by_input(padding, size));
     }
     let radius = [("depth_radius", Attr::Int(1)), ("alpha", Attr::Number(0.5)), ("beta", Attr::Number(0.75))];
     cases.push(
         GradientCase::new("LRN", [spread(&[1, 2, 2, 4], 0.3, 1.5)], with("LRN", radius)).single_precision(),
     );
     cases
+}
+
+/// The pools whose window is an input.
+fn pools_by_input(padding: &'static str, size: usize) -> Vec<GradientCase> {
+    let pool = move |op: &'static str, g: &Graph, x: &[Output]| {
+        let window = || g.constant(vec![1, 2, 2, 1]);
+        let op = x.iter().fold(g.op(op), |op, x| op.input(x));
+        op.input(window()).input(window()).attr("padding", padding).output()
+    };
+    let image = || spread(&[2, 3, 3, 2], -1.0, 1.0);
+    let of_gradient = move |op: &'static str, at: Tensor| {
+        GradientCase::new(op, [at], move |g: &Graph, x: &[Output]| {
+            let picture = g.constant(image());
+            let pooled = pool("MaxPoolV2", g, std::slice::from_ref(&picture))?;
+            Ok(vec![pool(op, g, &[picture, pooled, &x[0] * &x[0]])?])
+        })
+    };
+    vec![
+        GradientCase::new("MaxPoolV2", [image()], move |g, x| Ok(vec![pool("MaxPoolV2", g, x)?])),
+        of_gradient("MaxPoolGradV2", spread(&[2, size, size, 2], -1.0, 1.0)),
+        of_gradient("MaxPoolGradGradV2", image()),
+    ]
 }
 
 fn norms() -> Vec<GradientCase> {

@@ -68,8 +68,8 @@ impl Keys {
             DType::Bool => plain(tensor, |x: bool| x as u64),
             DType::Float => plain(tensor, |x: f32| self.float(x as f64)),
             DType::Double => plain(tensor, |x: f64| self.float(x)),
-            DType::Half => plain(tensor, |x: f16| self.float(x.to_f64())),
-            DType::BFloat16 => plain(tensor, |x: bf16| self.float(x.to_f64())),
+            DType::Half => plain(tensor, |x: f16| self.half(x.to_f64(), x.to_bits())),
+            DType::BFloat16 => plain(tensor, |x: bf16| self.half(x.to_f64(), x.to_bits())),
             DType::String => Ok(self.strings(tensor.as_strings()?)),
             other => Err(no_kernel(other)),
         }
@@ -86,6 +86,12 @@ impl Keys {
         } else {
             x.to_bits()
         }
+    }
+
+    /// The same for 16 bits, but zeros of different signs differ: TensorFlow's table finds halves by their bits, and compares only
+    /// those it finds.
+    fn half(&mut self, x: f64, bits: u16) -> u64 {
+        if x.is_nan() { self.float(x) } else { bits.into() }
     }
 
     fn strings(&mut self, strings: &[bytes::Bytes]) -> Vec<u64> {
@@ -270,6 +276,13 @@ mod tests {
     fn zeros_are_equal_and_nans_are_not() {
         let x = Tensor::vector(&[f32::NAN, f32::NAN, 0.0, -0.0]).unwrap();
         assert_eq!(run_unique("Unique", x).unwrap()[1].as_slice::<i32>().unwrap(), [0, 1, 2, 2]);
+        // What TensorFlow 2.21 gives for halves.
+        let halves = [f16::NAN, f16::NAN, f16::ZERO, f16::NEG_ZERO, f16::ZERO, f16::NEG_ZERO];
+        let found = run_unique("Unique", Tensor::vector(&halves).unwrap()).unwrap();
+        assert_eq!(found[1].as_slice::<i32>().unwrap(), [0, 1, 2, 3, 2, 3]);
+        let brains = [bf16::NEG_ZERO, bf16::ZERO, bf16::ONE, bf16::NEG_ZERO];
+        let found = run_unique("Unique", Tensor::vector(&brains).unwrap()).unwrap();
+        assert_eq!(found[1].as_slice::<i32>().unwrap(), [0, 1, 2, 0]);
     }
 
     #[test]

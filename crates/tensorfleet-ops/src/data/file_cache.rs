@@ -11,17 +11,25 @@ use tensorfleet_core::{Code, Result, ensure};
 use tensorfleet_files::bundle::{BundleReader, BundleWriter, index_path};
 
 use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate};
+use crate::file_access::FileAccess;
 use crate::functions::CallContext;
 
 pub(super) struct FileCached {
     spec: ElementSpec,
     input: Arc<dyn Dataset>,
     prefix: String,
+    access: FileAccess,
 }
 
 impl FileCached {
-    pub(super) fn new(spec: ElementSpec, input: Arc<dyn Dataset>, prefix: String) -> FileCached {
-        FileCached { spec, input, prefix }
+    pub(super) fn new(
+        spec: ElementSpec,
+        input: Arc<dyn Dataset>,
+        prefix: String,
+        access: FileAccess,
+    ) -> Result<FileCached> {
+        access.check_prefix(&prefix)?;
+        Ok(FileCached { spec, input, prefix, access })
     }
 }
 
@@ -37,6 +45,8 @@ impl Dataset for FileCached {
     }
 
     fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+        // A walk may come long after the dataset was made, and the path may lead elsewhere by then.
+        self.access.check_prefix(&self.prefix)?;
         if index_path(&self.prefix).exists() {
             let reader = BundleReader::open(&self.prefix)?;
             return Ok(Box::new(Reading { dataset: self, reader, next: 0 }));

@@ -486,10 +486,7 @@ fn cache(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let (spec, input) = (spec.clone(), input(ctx, 0)?);
         Ok(match filename.as_str() {
             "" => Arc::new(Cached { spec, input, kept: Mutex::default() }),
-            _ => {
-                ctx.file_access().check_prefix(&filename)?;
-                Arc::new(FileCached::new(spec, input, filename))
-            }
+            _ => Arc::new(FileCached::new(spec, input, filename, ctx.file_access().clone())?),
         })
     })
 }

@@ -49,9 +49,9 @@ pub(crate) static OPS: &[Op] = &[
     binary("Mul", NUMBER, number::<Times>).gradient(mul_gradient),
     binary("Div", NUMBER, number::<Divide>).gradient(div_gradient),
     binary("RealDiv", NUMBER, field::<Divide>).gradient(div_gradient),
-    binary("FloorDiv", NUMBER, real::<FloorDiv>).not_differentiable(),
+    binary("FloorDiv", NUMBER, floor_div).not_differentiable(),
     binary("FloorMod", REAL, real::<FloorMod>).gradient(floor_mod_gradient),
-    binary("TruncateDiv", NUMBER, real::<TruncateDiv>).not_differentiable(),
+    binary("TruncateDiv", NUMBER, truncate_div).not_differentiable(),
     binary("TruncateMod", "T: {int32, int64, bfloat16, half, float, double}", real::<TruncateMod>),
     binary("Mod", "T: {int32, int64, half, bfloat16, float, double}", real::<Modulo>),
     binary(
@@ -264,6 +264,12 @@ functions! {
     TruncateDiv: DivisibleReal, |x, y| x.truncate_div(y), cost::VECTOR_FUNCTION, no_zero_unchecked_by_tensorflow;
     TruncateMod: DivisibleReal, |x, y| x.truncate_mod(y), cost::SCALAR_FUNCTION, no_zero_unchecked_by_tensorflow;
     Modulo: DivisibleReal, |x, y| x.truncate_mod(y), cost::SCALAR_FUNCTION, no_zero;
+    FloorDivOfHalf: Floating, |x, y| T::from_f64(f16::from_f64(x.divided_by(y).to_f64()).to_f64()).floor(), cost::SCALAR_FUNCTION;
+    FloorDivOfBrain: Floating, |x, y| T::from_f64(bf16::from_f64(x.divided_by(y).to_f64()).to_f64()).floor(), cost::SCALAR_FUNCTION;
+    TruncateDivOfHalf: Floating, |x, y| toward_zero(T::from_f64(f16::from_f64(x.divided_by(y).to_f64()).to_f64())),
+        cost::SCALAR_FUNCTION;
+    TruncateDivOfBrain: Floating, |x, y| toward_zero(T::from_f64(bf16::from_f64(x.divided_by(y).to_f64()).to_f64())),
+        cost::SCALAR_FUNCTION;
     Maximum: Real, |x, y| x.max_or_nan(y), cost::ARITHMETIC;
     Minimum: Real, |x, y| x.min_or_nan(y), cost::ARITHMETIC;
     PowerOf: Power, |x, y| x.power(y), cost::SCALAR_FUNCTION;
@@ -378,6 +384,29 @@ kernel_makers! {
         as [f32, f64, i8, i16, i32, i64, u8, u16, u32, u64];
     number: [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Complex<f32>, Complex<f64>]
         as [f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, Complex<f32>, Complex<f64>];
+}
+
+#[inline(always)]
+fn toward_zero<T: Floating>(x: T) -> T {
+    T::from_f64(x.to_f64().trunc())
+}
+
+/// Quotients of 16-bit floats are rounded to 16 bits before they are rounded to an integer, which makes a difference where the
+/// first rounding reaches it.
+fn floor_div(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    match node.dtype()? {
+        DType::Half => floating::<FloorDivOfHalf>(node),
+        DType::BFloat16 => floating::<FloorDivOfBrain>(node),
+        _ => real::<FloorDiv>(node),
+    }
+}
+
+fn truncate_div(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    match node.dtype()? {
+        DType::Half => floating::<TruncateDivOfHalf>(node),
+        DType::BFloat16 => floating::<TruncateDivOfBrain>(node),
+        _ => real::<TruncateDiv>(node),
+    }
 }
 
 fn power(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -502,6 +531,17 @@ mod tests {
             vectors("Mul", &[brain(3.0)], &[brain(0.5), brain(2.0)]).unwrap(),
             [brain(1.5), brain(6.0)]
         );
+    }
+
+    #[test]
+    fn quotients_of_sixteen_bit_floats_are_rounded_before_they_lose_their_fraction() {
+        // In single precision the quotients are just below 3 and just above -3; TensorFlow 2.21 gives 3.
+        let (x, y) = ([bf16::from_f32(5.96875), bf16::from_f32(-5.96875)], [bf16::from_f32(1.992_187_5)]);
+        assert_eq!(vectors("TruncateDiv", &x, &y).unwrap(), [bf16::from_f32(3.0), bf16::from_f32(-3.0)]);
+        assert_eq!(vectors("FloorDiv", &x, &y).unwrap(), [bf16::from_f32(3.0), bf16::from_f32(-3.0)]);
+        let (x, y) = ([f16::from_f32(4095.0)], [f16::from_f32(2.0)]);
+        assert_eq!(vectors("TruncateDiv", &x, &y).unwrap(), [f16::from_f32(2048.0)]);
+        assert_eq!(vectors("FloorDiv", &x, &y).unwrap(), [f16::from_f32(2048.0)]);
     }
 
     #[test]

@@ -179,6 +179,11 @@ fn reduce<S: Stored>(
     output.with_dtype(input.dtype())
 }
 
+/// The mean of no complex numbers is zero in TensorFlow; that of no real ones is not a number.
+fn divide_complex_by_count<T: Number>(sums: &mut [T], count: usize) {
+    divide_by_count(sums, count.max(1));
+}
+
 fn divide_by_count<T: Number>(sums: &mut [T], count: usize) {
     let count = T::from_count(count);
     sums.iter_mut().for_each(|sum| *sum = sum.divided_by(count));
@@ -193,7 +198,9 @@ fn mean(node: &NodeSpec<'_>) -> Result<KernelBox> {
         DType::UInt8 => integer_mean::<u8>(node, |x| x as i64, |x| x as u8),
         DType::UInt16 => integer_mean::<u16>(node, |x| x as i64, |x| x as u16),
         DType::UInt32 => integer_mean::<u32>(node, |x| x as i64, |x| x as u32),
-        dtype => dispatch!(dtype, T in [f32, f64, f16, bf16, i64, u64, Complex<f32>, Complex<f64>] => {
+        DType::Complex64 => kernel::<Complex<f32>>(node, Reduction::of::<Sum>(), divide_complex_by_count),
+        DType::Complex128 => kernel::<Complex<f64>>(node, Reduction::of::<Sum>(), divide_complex_by_count),
+        dtype => dispatch!(dtype, T in [f32, f64, f16, bf16, i64, u64] => {
             kernel::<T>(node, Reduction::of::<Sum>(), divide_by_count)
         }),
     }
@@ -279,6 +286,11 @@ mod tests {
         assert_eq!((whole::<f32>("Max", &[]), whole::<f32>("Min", &[])), (f32::NEG_INFINITY, f32::INFINITY));
         assert_eq!((whole::<i32>("Max", &[]), whole::<i32>("Mean", &[])), (i32::MIN, 0));
         assert!(whole::<f32>("Mean", &[]).is_nan());
+        assert_eq!(whole::<Complex<f32>>("Mean", &[]), Complex::new(0.0, 0.0));
+        assert_eq!(
+            whole("Mean", &[Complex::new(1.0f64, 2.0), Complex::new(3.0, -4.0)]),
+            Complex::new(2.0, -1.0)
+        );
         let empty_rows = Tensor::from_slice::<f32>(&[], &[2, 0]).unwrap();
         assert_eq!(run("Sum", empty_rows, &[1], false).unwrap().as_slice::<f32>().unwrap(), [0.0, 0.0]);
         let no_rows = Tensor::from_slice::<f32>(&[], &[0, 3]).unwrap();

@@ -252,6 +252,8 @@ fn norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
         } else {
             Statistics::given(given(3, "mean")?, given(4, "variance")?)
         };
+        // TensorFlow 2.21 has the same answer for an empty batch, in training or not.
+        let statistics = if elements.is_empty() { Statistics::of_nothing(channels.count) } else { statistics };
         let gains: Vec<f32> =
             statistics.variance.iter().zip(scale).map(|(&v, &s)| norm.inverse_deviation(v) * s).collect();
         let y = Tensor::build::<T>(x.shape().clone(), |out| {
@@ -286,6 +288,11 @@ impl Statistics {
         Statistics { new_mean: mean.clone(), new_variance: variance.clone(), mean, variance }
     }
 
+    fn of_nothing(channels: usize) -> Statistics {
+        let (none, zeros) = (vec![f32::NAN; channels], vec![0.0; channels]);
+        Statistics { mean: zeros.clone(), variance: zeros, new_mean: none.clone(), new_variance: none }
+    }
+
     fn of_batch<T: Real<Wide = f32>>(
         x: &[T],
         channels: &Channels,
@@ -293,9 +300,6 @@ impl Statistics {
         factor: f32,
     ) -> Statistics {
         let population = channels.population() as f64;
-        if x.is_empty() {
-            return Statistics::given(&vec![f32::NAN; channels.count], &vec![f32::NAN; channels.count]);
-        }
         let means: Vec<f64> =
             channels.sums(x, |_, x, _| [x, 0.0]).iter().map(|[sum, _]| sum / population).collect();
         let squares = channels.sums(x, |_, x, channel| [(x - means[channel]) * (x - means[channel]), 0.0]);
@@ -423,8 +427,15 @@ mod tests {
     #[test]
     fn an_empty_batch_has_no_statistics() {
         let empty = Tensor::zeros(DType::Float, Shape::new(&[0, 2, 2, 2]).unwrap()).unwrap();
-        let found = norm(empty, &[], &[]).run().unwrap();
-        assert!(found[1].as_slice::<f32>().unwrap().iter().all(|mean| mean.is_nan()));
+        let training = norm(empty.clone(), &[], &[]);
+        let inference = norm(empty, &[3.0, 3.0], &[2.0, 2.0]).attr("is_training", false);
+        for found in [training.run().unwrap(), inference.run().unwrap()] {
+            for output in &found[1..3] {
+                assert!(output.as_slice::<f32>().unwrap().iter().all(|mean| mean.is_nan()));
+            }
+            assert_eq!(found[3].as_slice::<f32>().unwrap(), [0.0, 0.0]);
+            assert_eq!(found[4].as_slice::<f32>().unwrap(), [0.0, 0.0]);
+        }
     }
 
     #[test]

@@ -17,6 +17,9 @@ mod linalg_gradients;
 mod lrn;
 mod matmul;
 mod pool;
+mod pool_argmax;
+mod pool_by_input;
+mod pool_depth;
 mod pool_twice;
 mod product;
 mod real;
@@ -39,6 +42,8 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     depthwise::OPS,
     pool::OPS,
     pool_twice::OPS,
+    pool_by_input::OPS,
+    pool_argmax::OPS,
     batch_norm::OPS,
     resize::OPS,
     linalg::OPS,

@@ -16,12 +16,16 @@ use crate::shape_context::ShapeContext;
 
 use super::bias::Addend;
 use super::conv::sizes_shape;
+use super::pool_depth::DepthPool;
 use super::real::Real;
 use super::window::{Axis, Run, Window, four, partial_4, rank_4, shape_in};
 
+/// The one pool that also takes windows of channels.
+pub(super) const MAX_POOL: &str = "MaxPool";
+
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("MaxPool", "input: T -> output: T")
+    Op::new(MAX_POOL, "input: T -> output: T")
         .attrs(
             "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = float; \
              ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; \
@@ -229,6 +233,9 @@ impl Sizes {
 }
 
 fn pool_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    if let Some(pool) = DepthPool::of(ctx.node)? {
+        return pool.shape(ctx);
+    }
     let pool = Pool::of(ctx.node)?;
     let layout = pool.window.layout;
     let [batch, height, width, depth] = layout.read(partial_4(&ctx.input_with_rank(0, 4)?));
@@ -249,6 +256,9 @@ pub(super) fn image_in<T: Element>(pool: &Pool, image: &Tensor) -> Result<Tensor
 }
 
 fn max_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    if let Some(pool) = DepthPool::of(node)? {
+        return pool.kernel(node);
+    }
     let pool = Pool::of(node)?;
     dispatch!(node.dtype()?, T in real => Ok(KernelBox::from_fn(move |ctx| {
         let image = image_in::<T>(&pool, ctx.input(0)?)?;

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
 use crate::builder::NewNode;
 use crate::dispatch;
@@ -149,7 +149,10 @@ fn exponentials<T: Real>(row: &[T], powers: &mut [T::Wide]) -> Exponentials<T::W
 
 crate::simd_dispatch_widest! {
     fn softmax_row[T: Real](logits: &[T], out: &mut [T], powers: &mut [T::Wide]) {
-        let total = exponentials(logits, powers).sum;
+        let Exponentials { maximum, sum: total } = exponentials(logits, powers);
+        if maximum == <T::Wide as num_traits::Float>::infinity() && keeps_infinities_apart(T::DTYPE) {
+            return overwhelmed_row(logits, out);
+        }
         let scale = <T::Wide as num_traits::One>::one() / total;
         out.iter_mut().zip(&*powers).for_each(|(out, &power)| *out = T::narrow(power * scale));
     }
@@ -179,6 +182,23 @@ crate::simd_dispatch_widest! {
         out.iter_mut().zip(&*powers).for_each(|(out, &power)| *out = T::narrow(power / sum));
         out[label] = T::narrow(powers[label] / sum - <T::Wide as num_traits::One>::one());
         sum.fast_ln() - (logits[label].widen() - maximum)
+    }
+}
+
+/// Whether the softmax of a row with an infinite logit is not a number for that one only. TensorFlow 2.21 computes these dtypes with
+/// oneDNN, which has it so; of the others the whole row is lost.
+fn keeps_infinities_apart(dtype: DType) -> bool {
+    matches!(dtype, DType::Float | DType::BFloat16)
+}
+
+/// The softmax of a row whose maximum is infinite: nothing is left for finite logits.
+#[cold]
+fn overwhelmed_row<T: Real>(logits: &[T], out: &mut [T]) {
+    let (zero, nan) = (<T::Wide as num_traits::Zero>::zero(), <T::Wide as num_traits::Float>::nan());
+    for (out, x) in out.iter_mut().zip(logits) {
+        let x = x.widen();
+        let is_finite_or_less = x < <T::Wide as num_traits::Float>::infinity();
+        *out = T::narrow(if is_finite_or_less { zero } else { nan });
     }
 }
 
@@ -328,7 +348,7 @@ mod tests {
     use super::*;
     use crate::testing::TestOp;
     use half::f16;
-    use tensorfleet_core::{Code, DType, Element};
+    use tensorfleet_core::{Code, Element};
 
     const NAN: f32 = f32::NAN;
     const INF: f32 = f32::INFINITY;
@@ -350,6 +370,19 @@ mod tests {
         let first = TestOp::new(op).attr("T", inputs[0].dtype());
         let first = inputs.get(1).into_iter().fold(first, |run, labels| run.attr("Tlabels", labels.dtype()));
         inputs.iter().cloned().fold(first, TestOp::input).run()
+    }
+
+    #[test]
+    fn an_infinite_logit_leaves_nothing_for_others() {
+        // What TensorFlow 2.21 gives.
+        let softmax = |logits: Tensor| run("Softmax", &[logits]).unwrap().remove(0);
+        let single =
+            softmax(matrix(&[&[1.0, INF, 2.0], &[INF, -INF, INF], &[INF, NAN, 0.0], &[-INF, -INF, -INF]]));
+        close(&single, &[0.0, NAN, 0.0, NAN, 0.0, NAN, NAN, NAN, 0.0, NAN, NAN, NAN]);
+        let double = softmax(matrix(&[&[1.0, f64::INFINITY, 2.0]]));
+        assert!(double.as_slice::<f64>().unwrap().iter().all(|x| x.is_nan()));
+        let half = softmax(matrix(&[&[f16::ONE, f16::INFINITY]]));
+        assert!(half.as_slice::<f16>().unwrap().iter().all(|x| x.is_nan()));
     }
 
     #[test]

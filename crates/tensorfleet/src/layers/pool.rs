@@ -1,6 +1,6 @@
 //! Pools: one number for each window of an image.
 
-use tensorfleet_core::Result;
+use tensorfleet_core::{Result, ensure};
 
 use super::{DataFormat, Extent, Padding};
 use crate::graph::Graph;
@@ -85,6 +85,36 @@ impl Pool2d {
                 .attr("padding", self.padding.as_attr())
                 .attr("data_format", format.as_attr())
                 .output()
+        })
+    }
+
+    /// Builds a pool of maxima that also says where they are: the second output has for each maximum the number of its element in
+    /// its image (int64), TensorFlow's argmax. Channels are last.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let image = g.constant([[1.0f32, 2.0, 8.0, 6.0], [3.0, 4.0, 7.0, 5.0]]).reshape([1, 2, 4, 1])?;
+    /// let (maxima, places) = g.max_pool2d(2, 2).build_with_places(&image)?;
+    /// let (maxima, places) = Session::new(&g).run((&maxima, &places))?;
+    /// assert_eq!((maxima.as_slice::<f32>()?, places.as_slice::<i64>()?), (&[4.0, 8.0][..], &[5, 2][..]));
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn build_with_places(self, x: &Output) -> Result<(Output, Output)> {
+        let channels_last = DataFormat::default();
+        ensure!(
+            matches!(self.kind, Kind::Max) && self.data_format == channels_last,
+            InvalidArgument,
+            "only a pool of maxima with channels last says where they are"
+        );
+        self.graph.name_scope("max_pooling2d", || {
+            let pool = x
+                .op("MaxPoolWithArgmax")
+                .attr("ksize", channels_last.on_axes(self.pool_size))
+                .attr("strides", channels_last.on_axes(self.strides))
+                .attr("padding", self.padding.as_attr())
+                .build()?;
+            Ok((pool.output(0).check()?, pool.output(1).check()?))
         })
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! Requests of a kind are served strictly in order of arrival. A waiting `dequeue_many` takes elements as they
 //! come, or a batch larger than the capacity could never be filled; if it is given up, they go back to where they
-//! were. A close waits behind the enqueues that came before it, as in TensorFlow.
+//! were. (TensorFlow 2.21 loses them.) Only a queue by priority waits until there are enough, so that what comes last is not what
+//! leaves last. A close waits behind the enqueues that came before it, as in TensorFlow.
 
 mod batch;
 mod ops;
@@ -21,13 +22,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, ensure};
 
-use self::store::{Store, Taken};
+use self::store::Store;
 use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use crate::cancellation::Cancellation;
 use crate::resource::Resource;
 
 pub(crate) use self::batch::stack;
 pub(crate) use self::ops::OPS;
+use self::spec::Kind;
 pub(crate) use self::spec::QueueSpec;
 pub(crate) use self::store::Tuple;
 
@@ -74,7 +76,7 @@ pub(crate) struct Amount {
 
 struct Dequeue {
     amount: Amount,
-    taken: Vec<Taken>,
+    taken: Vec<Tuple>,
     done: OnDequeued,
 }
 
@@ -92,7 +94,7 @@ impl Answers {
         }
         for (waiting, result) in self.dequeued {
             let Dequeue { taken, done, .. } = waiting.release();
-            done(result.map(|()| taken.into_iter().map(|taken| taken.tuple).collect()));
+            done(result.map(|()| taken));
         }
     }
 }
@@ -262,6 +264,9 @@ impl Queue {
         let mut changed = false;
         while let Some(Dequeue { amount, taken, .. }) = state.dequeues.front() {
             let held_back = if state.is_closed { 0 } else { self.spec.min_after_dequeue };
+            if !state.is_closed && self.waits_for_all(*amount) && state.store.len() < amount.count {
+                return changed;
+            }
             while taken.len() < amount.count
                 && state.store.len() > held_back
                 && let Some(element) = state.store.take()
@@ -288,6 +293,11 @@ impl Queue {
         changed
     }
 
+    /// Whether a dequeue leaves the elements in the queue until there are enough. One of more than the queue holds cannot.
+    fn waits_for_all(&self, amount: Amount) -> bool {
+        self.spec.kind == Kind::Priority && amount.count <= self.spec.capacity
+    }
+
     /// Kind and name, as error messages have them.
     fn title(&self) -> String {
         format!("{} '{}'", self.spec.kind.name(), self.name)
@@ -311,7 +321,7 @@ impl Queue {
     }
 }
 
-fn can_be_fewer(amount: Amount, taken: &[Taken]) -> bool {
+fn can_be_fewer(amount: Amount, taken: &[Tuple]) -> bool {
     amount.or_fewer && !taken.is_empty()
 }
 

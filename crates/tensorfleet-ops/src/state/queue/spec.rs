@@ -1,10 +1,10 @@
 //! [`QueueSpec`]: what a queue holds, and the checks that its elements pass before they get in.
 
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure};
 
-use super::store::{Store, Tuple, check_priority};
+use super::store::{Heap, Store, Tuple, check_priority};
 use crate::node_spec::NodeSpec;
 use crate::random::philox::Singles;
 use crate::random::stream::Stream;
@@ -106,7 +106,7 @@ impl QueueSpec {
                 let stream = Stream::new(self.seeds.0, self.seeds.1)?;
                 Store::Shuffled { elements: Vec::new(), random: Singles::new(stream.reserve_u32s(0)) }
             }
-            Kind::Priority => Store::ByPriority { elements: BinaryHeap::new(), arrivals: 0 },
+            Kind::Priority => Store::ByPriority(Heap::default()),
         })
     }
 

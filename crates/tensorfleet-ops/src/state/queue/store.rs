@@ -1,8 +1,7 @@
 //! [`Store`]: the elements of a queue in the order in which they come out — first in first out, shuffled, or by
 //! priority.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 use tensorfleet_core::{Result, Status, Tensor};
@@ -18,20 +17,8 @@ pub(super) enum Store {
     Fifo(VecDeque<Tuple>),
     /// At random, in TensorFlow's order for the seeds.
     Shuffled { elements: Vec<Tuple>, random: Singles },
-    /// Smallest first component first; among equals, in order of arrival.
-    ByPriority { elements: BinaryHeap<Reverse<Ranked>>, arrivals: u64 },
-}
-
-/// An element that has left and may come back.
-pub(super) struct Taken {
-    pub(super) tuple: Tuple,
-    arrival: u64,
-}
-
-pub(super) struct Ranked {
-    priority: i64,
-    arrival: u64,
-    tuple: Tuple,
+    /// Smallest first component first.
+    ByPriority(Heap),
 }
 
 impl Store {
@@ -39,7 +26,7 @@ impl Store {
         match self {
             Store::Fifo(elements) => elements.len(),
             Store::Shuffled { elements, .. } => elements.len(),
-            Store::ByPriority { elements, .. } => elements.len(),
+            Store::ByPriority(heap) => heap.elements.len(),
         }
     }
 
@@ -47,40 +34,89 @@ impl Store {
         match self {
             Store::Fifo(elements) => elements.push_back(tuple),
             Store::Shuffled { elements, .. } => elements.push(tuple),
-            Store::ByPriority { elements, arrivals } => {
-                elements.push(Reverse(Ranked { priority: priority_of(&tuple), arrival: *arrivals, tuple }));
-                *arrivals += 1;
-            }
+            Store::ByPriority(heap) => heap.push(tuple),
         }
     }
 
-    pub(super) fn take(&mut self) -> Option<Taken> {
+    pub(super) fn take(&mut self) -> Option<Tuple> {
         match self {
-            Store::Fifo(elements) => elements.pop_front().map(|tuple| Taken { tuple, arrival: 0 }),
+            Store::Fifo(elements) => elements.pop_front(),
             Store::Shuffled { elements, random } => {
                 if elements.is_empty() {
                     return None;
                 }
                 let chosen = random.next_u32() as usize % elements.len();
-                Some(Taken { tuple: elements.swap_remove(chosen), arrival: 0 })
+                Some(elements.swap_remove(chosen))
             }
-            Store::ByPriority { elements, .. } => {
-                let Reverse(Ranked { arrival, tuple, .. }) = elements.pop()?;
-                Some(Taken { tuple, arrival })
-            }
+            Store::ByPriority(heap) => heap.pop(),
         }
     }
 
     /// Puts elements back where they were taken from; `taken` is in the order of taking.
-    pub(super) fn put_back(&mut self, taken: Vec<Taken>) {
-        for Taken { tuple, arrival } in taken.into_iter().rev() {
+    pub(super) fn put_back(&mut self, taken: Vec<Tuple>) {
+        for tuple in taken.into_iter().rev() {
             match self {
                 Store::Fifo(elements) => elements.push_front(tuple),
                 Store::Shuffled { elements, .. } => elements.push(tuple),
-                Store::ByPriority { elements, .. } => {
-                    elements.push(Reverse(Ranked { priority: priority_of(&tuple), arrival, tuple }));
-                }
+                Store::ByPriority(heap) => heap.push(tuple),
             }
+        }
+    }
+}
+
+/// A heap with the smallest priority at its top.
+///
+/// Which of several equal priorities comes first follows from how the elements are moved. TensorFlow's queue is the
+/// `std::priority_queue` of the GNU C++ library, so this one moves them the same way: a hole goes down to a leaf past the smaller
+/// children (the right one of two equals), and the last element comes up from there. Observed with TensorFlow 2.21.
+#[derive(Default)]
+pub(super) struct Heap {
+    elements: Vec<Ranked>,
+}
+
+struct Ranked {
+    priority: i64,
+    tuple: Tuple,
+}
+
+impl Heap {
+    fn push(&mut self, tuple: Tuple) {
+        self.elements.push(Ranked { priority: priority_of(&tuple), tuple });
+        self.rise(self.elements.len() - 1);
+    }
+
+    fn pop(&mut self) -> Option<Tuple> {
+        let last = self.elements.len().checked_sub(1)?;
+        self.elements.swap(0, last);
+        let top = self.elements.pop()?;
+        // What was last stands at the top now; it follows the hole down, and rises from the leaf.
+        let (len, mut hole) = (self.elements.len(), 0);
+        loop {
+            let (left, right) = (2 * hole + 1, 2 * hole + 2);
+            let child = if right < len && self.elements[right].priority <= self.elements[left].priority {
+                right
+            } else {
+                left
+            };
+            if child >= len {
+                break;
+            }
+            self.elements.swap(hole, child);
+            hole = child;
+        }
+        self.rise(hole);
+        Some(top.tuple)
+    }
+
+    /// Moves an element up while it is smaller than what is above it.
+    fn rise(&mut self, mut at: usize) {
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            match (self.elements.get(parent), self.elements.get(at)) {
+                (Some(above), Some(own)) if above.priority > own.priority => self.elements.swap(parent, at),
+                _ => return,
+            }
+            at = parent;
         }
     }
 }
@@ -95,23 +131,3 @@ fn priority_of(tuple: &Tuple) -> i64 {
     // Checked when it was offered.
     tuple.first().and_then(|priority| priority.to_scalar().ok()).unwrap_or(0)
 }
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Ranked) -> std::cmp::Ordering {
-        (self.priority, self.arrival).cmp(&(other.priority, other.arrival))
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Ranked) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ranked {
-    fn eq(&self, other: &Ranked) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Ranked {}

@@ -187,14 +187,36 @@ fn a_shuffled_queue_holds_back_until_it_closes_and_keeps_to_tensorflows_order() 
 }
 
 #[test]
-fn priorities_come_smallest_first_and_equal_ones_in_order() {
+fn priorities_come_smallest_first_and_equal_ones_in_tensorflows_order() {
     let queue = Arc::new(Queue::new("q", spec(Kind::Priority, 100)).unwrap());
     let cancellation = Arc::new(Cancellation::new());
-    let batch = [Tensor::vector(&[3i64, 1, 3, 2]).unwrap(), Tensor::vector(&[10i64, 20, 30, 40]).unwrap()];
-    queue.enqueue_many(&batch, &cancellation, Box::new(|result| result.unwrap()));
+    let put = |priorities: &[i64], values: &[i64]| {
+        let batch = [Tensor::vector(priorities).unwrap(), Tensor::vector(values).unwrap()];
+        queue.enqueue_many(&batch, &cancellation, Box::new(|result| result.unwrap()));
+    };
+    put(&[3, 1, 3, 2], &[10, 20, 30, 40]);
     let given_up = take(&queue, 9, false);
     given_up.cancel();
     assert_eq!(take(&queue, 4, false).now().unwrap().unwrap(), [20, 40, 10, 30]);
+    // What TensorFlow 2.21 gives.
+    put(&[0; 8], &[0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(take(&queue, 8, false).now().unwrap().unwrap(), [0, 2, 6, 5, 7, 4, 1, 3]);
+}
+
+#[test]
+fn a_batch_by_priority_waits_for_the_elements_that_come_before_others() {
+    let queue = Arc::new(Queue::new("q", spec(Kind::Priority, 100)).unwrap());
+    let cancellation = Arc::new(Cancellation::new());
+    let put = |priority: i64| {
+        let batch = [Tensor::vector(&[priority]).unwrap(), Tensor::vector(&[priority * 10]).unwrap()];
+        queue.enqueue_many(&batch, &cancellation, Box::new(|result| result.unwrap()));
+    };
+    put(5);
+    put(6);
+    let asked = take(&queue, 3, false);
+    assert_eq!((asked.now().is_none(), queue.size()), (true, 2));
+    put(1);
+    assert_eq!(asked.now().unwrap().unwrap(), [10, 50, 60]);
 }
 
 #[test]
