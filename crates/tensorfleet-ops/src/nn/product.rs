@@ -17,8 +17,14 @@ use crate::parallel;
 
 /// Below this many multiplications the library's preparations cost more than the product.
 const TINY: usize = 512;
+/// An output with at most so many rows or columns is narrow: a packed matrix is read too few times.
+const NARROW: usize = 32;
 /// From this many multiplications on, a second thread pays.
 const WORTH_THREADS: usize = 1 << 23;
+
+fn is_worth_threads(m: usize, n: usize, k: usize) -> bool {
+    m.saturating_mul(n).saturating_mul(k) >= WORTH_THREADS
+}
 
 /// A matrix that is a view of a slice, possibly transposed or conjugated.
 #[derive(Clone, Copy)]
@@ -180,7 +186,11 @@ fn float_product<T: Tile + num_traits::Num>(
         tiny(a, b, out, mode, |x| x);
         return Ok(());
     }
-    // The library packs both matrices first. That pays where neither stays in the cache as it is.
+    // The library packs both matrices first. That pays where the output is not narrow, or neither matrix stays in the cache.
+    if a.rows.min(b.cols) > NARROW {
+        library_product(a, b, out, mode, threads);
+        return Ok(());
+    }
     let (left, right) = (a.rows.saturating_mul(a.cols), b.rows.saturating_mul(b.cols));
     if right <= STAYS_IN_CACHE && (b.col_stride == 1 || left >= right) {
         return unpacked_product(a, b, out, mode, threads);
@@ -235,12 +245,12 @@ fn unpacked_product<T: Tile>(
         multiply_scattered(left, right, out, places.first(count), mode)
     };
     match threads {
-        Threads::One => some_rows(0, out),
-        Threads::Many => parallel::first_error(|keep| {
+        Threads::Many if is_worth_threads(a.rows, n, k) => parallel::first_error(|keep| {
             parallel::chunks_mut(out, n, n.saturating_mul(k).saturating_mul(2), |first, out| {
                 keep(some_rows(first, out));
             });
         }),
+        _ => some_rows(0, out),
     }
 }
 
@@ -272,8 +282,7 @@ fn library_product<T: Element + num_traits::Num>(
     threads: Threads,
 ) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
-    let work = m.saturating_mul(n).saturating_mul(k);
-    let pays = threads == Threads::Many && work >= WORTH_THREADS;
+    let pays = threads == Threads::Many && is_worth_threads(m, n, k);
     // The threads are started for the first product that is worth them.
     match pays.then(|| THREADS.as_ref()).flatten() {
         Some(pool) => pool.install(|| {

@@ -53,8 +53,11 @@ pub(super) type ReadyList = Vec<Ready>;
 const EXPENSIVE_LINEAR_BYTES: usize = 256 << 10;
 /// The same for a `Heavy` node.
 const EXPENSIVE_HEAVY_BYTES: usize = 16 << 10;
-/// What takes less time than this is not worth another thread: to wake one up takes half of it on many machines.
-const EXPENSIVE_TIME: Duration = Duration::from_micros(100);
+/// What takes less time than this is not worth another thread, if this one has nothing else to do: to wake one up takes half of it
+/// on many machines.
+const EXPENSIVE_TIME: Duration = Duration::from_micros(40);
+/// The same on a thread with other duties: its process shares the machine with others, which need the cores as well.
+const EXPENSIVE_BORROWED_TIME: Duration = Duration::from_micros(100);
 /// Expensive nodes may keep a thread with other duties from them for this long at a time: to hand them over to another thread,
 /// and their results back, takes about as long as a step of a small model.
 pub(super) const BORROWED_THREAD_TIME: Duration = Duration::from_millis(2);
@@ -220,14 +223,14 @@ impl Step {
         IS_LENT.set(was_lent);
     }
 
-    /// Whether a node may be worth another thread.
-    fn is_expensive(&self, ready: &mut Ready) -> bool {
+    /// Whether a node may be worth another thread, as one is that takes `from` or more.
+    fn is_expensive(&self, ready: &mut Ready, from: Duration) -> bool {
         let item = &self.executable.nodes[ready.node as usize];
         if item.waits_for_disk {
             return true;
         }
         ready.weight_bytes = self.weight(item, ready);
-        let may_be_long = |bytes| item.experience.usual_time(bytes).is_none_or(|time| time >= EXPENSIVE_TIME);
+        let may_be_long = |bytes| item.experience.usual_time(bytes).is_none_or(|time| time >= from);
         ready.weight_bytes.is_some_and(may_be_long)
     }
 
@@ -559,9 +562,10 @@ impl Worker<'_> {
     fn hand_out(&mut self) {
         let is_only_one = self.new.len() + self.stack.len() <= 1;
         let has_other_duties = self.budget.is_some();
+        let from = if has_other_duties { EXPENSIVE_BORROWED_TIME } else { EXPENSIVE_TIME };
         let mut new = std::mem::take(&mut self.new);
         for mut ready in new.drain(..) {
-            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&mut ready) {
+            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&mut ready, from) {
                 self.stack.push(ready);
             } else if self.keeps(&ready) {
                 self.expensive += 1;
