@@ -1,8 +1,7 @@
 //! A text to learn from, made by a small grammar.
 //!
 //! A sentence is one of the [`SENTENCES`] with each group in braces replaced by one of its words, all choices alike and
-//! independent; a full stop and a blank follow. So a word of a group can stand wherever another of the group can, which is what
-//! `word2vec` should find out, and the probability of every sentence is known, which is what `char_lstm` is held against.
+//! independent; a full stop and a blank follow. So the probability of every sentence is known, which is what `char_lstm` is held against.
 
 use crate::Random;
 
@@ -69,11 +68,6 @@ impl Text {
         self.surprise += (from.len() as f64).ln();
         from[random.below(from.len())]
     }
-}
-
-/// The group that a word belongs to, if it belongs to one.
-pub fn group_of(word: &str) -> Option<&'static str> {
-    GROUPS.iter().find(|(_, words)| words.contains(&word)).map(|(group, _)| *group)
 }
 
 #[cfg(test)]

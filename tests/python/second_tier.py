@@ -1,4 +1,4 @@
-"""What users bring after the tutorials, once in this process and once on the cluster: the values must be the same.
+"""What users bring after the tutorials, once on TensorFlow and once on the cluster: the values must be the same.
 
 The programs are those of `tier2_programs.py`. Each runs as it is, with variables on the parameter servers and the rest on
 a worker; only the target of its sessions is another. All initial values and random numbers have fixed seeds. Compared is what
@@ -6,10 +6,13 @@ each run returns, and after it every variable that has a value: most programs fe
 """
 
 import contextlib
+import functools
+import socket
 
 import numpy as np
 
 import checks
+import cluster as cluster_flags
 import tier2_programs
 from compat import IS_TF1, tf
 
@@ -25,6 +28,15 @@ _OPEN_VARIABLES = {
     "batch_norm": ["Variable:0", "Variable_1:0"],
     # The averages are grouped with the updates of what they average.
     "cifar10_multi_tower": ["ExponentialMovingAverage"],
+}
+
+# What these compute, or the graph that the Python library builds for them, depends on where variables are. TensorFlow runs
+# them on a cluster of its own, in this process; it runs the others in an ordinary session.
+_PLACED = {
+    # With reference variables elsewhere, the averages are those of values that were sent before the update.
+    "opt_moving_average",
+    # With the table elsewhere, each id is looked up once, and rows of gradients come in another order.
+    "sparse_tensors",
 }
 
 # These build a graph and run nothing. Here every value in it that nobody uses is run, with this for its placeholders.
@@ -158,9 +170,30 @@ def _compare(expected, found):
     return compared
 
 
+@functools.lru_cache(maxsize=None)
+def _cluster_of_tensorflow():
+    """Two parameter servers and a worker of TensorFlow's, and what keeps them alive."""
+    with contextlib.ExitStack() as ports:
+        sockets = [ports.enter_context(socket.socket()) for _ in range(3)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        hosts = ["localhost:%d" % each.getsockname()[1] for each in sockets]
+    cluster = cluster_flags.Cluster(hosts[:2], hosts[2:])
+    tasks = [("ps", 0), ("ps", 1), ("worker", 0)]
+    return cluster, [tf.train.Server(cluster.spec, job_name=job, task_index=index) for job, index in tasks]
+
+
+def _expected(build, name, use_resource):
+    if name not in _PLACED:
+        return _values(build, name, "", None, use_resource)
+    cluster, _ = _cluster_of_tensorflow()
+    cluster.forget_variables()
+    return _values(build, name, cluster.worker_target(), cluster.replica_device_setter(0), use_resource)
+
+
 def _check(build, name, use_resource):
     def compare(cluster):
-        expected = _values(build, name, "", None, use_resource)
+        expected = _expected(build, name, use_resource)
         cluster.forget_variables()
         device = cluster.replica_device_setter(0)
         found = _values(build, name, cluster.worker_target(), device, use_resource)

@@ -73,10 +73,10 @@ fn wide_and_deep_comes_near_the_hidden_model() {
 
 #[test]
 fn word2vec_finds_words_of_one_group() {
-    let lines = lines_of("word2vec", &["--train_steps=6000"]);
+    let lines = lines_of("word2vec", &["--train_steps=10000"]);
     let part = last_number(&lines, "same group = ");
-    // By chance it would be about 0.12; vectors that have learnt nothing but which words are frequent get 0.3.
-    assert!(part > WORD2VEC_BOUND, "{lines:#?}");
+    // Before training it is 0.15, after half of the usual steps 0.48.
+    assert!(part > 0.4, "{lines:#?}");
     assert!(lines.iter().any(|line| line.starts_with("Nearest to sister: ")), "{lines:#?}");
 }
 

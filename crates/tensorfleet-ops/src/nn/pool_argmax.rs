@@ -3,6 +3,7 @@
 //! A place is the number of an element in its image, or in the whole batch if `include_batch_in_index` says so. Of equal maxima it
 //! is the first, in row-major order.
 
+use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{DType, Node, PartialShape, Result, Shape, Tensor, ensure};
 
 use super::bias::Addend;
@@ -43,10 +44,12 @@ fn pool_gradient(d: &mut Differential<'_>) -> Result<Grads> {
     d.flow([dx.into()])
 }
 
-/// The pool without places, which these ops have their window from.
+/// The pool without places, which these ops have their window from. It takes fewer dtypes, and the window does not depend on
+/// them.
 fn plain(node: &NodeSpec<'_>) -> Node {
     let mut plain = node.node().clone();
     plain.op = "MaxPool".into();
+    plain.attrs.insert("T".to_string(), DType::Float.into_attr());
     plain.inputs.truncate(1);
     plain
 }
@@ -186,6 +189,15 @@ mod tests {
         assert_eq!(found[1].as_slice::<i64>().unwrap(), [4, 2, 3, 2]);
         let found = op("MaxPoolWithArgmax", DType::Int32, true).input(two_images()).run().unwrap();
         assert_eq!(found[1].as_slice::<i32>().unwrap(), [4, 2, 9, 8]);
+    }
+
+    #[test]
+    fn dtypes_that_only_these_pools_take_are_taken() {
+        let image = Tensor::from_slice(&[7u64, u64::MAX, 0, 1], &[1, 2, 2, 1]).unwrap();
+        let op = op("MaxPoolWithArgmax", DType::Int64, false).attr("T", DType::UInt64);
+        let found = op.input(image).run().unwrap();
+        assert_eq!(found[0].as_slice::<u64>().unwrap(), [u64::MAX]);
+        assert_eq!(found[1].as_slice::<i64>().unwrap(), [1]);
     }
 
     #[test]
