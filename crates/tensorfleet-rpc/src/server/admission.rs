@@ -119,6 +119,14 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_has_room_for_calls_that_are_refused_beside_those_that_are_not() {
+        let limits = Limits::pending_bytes(1000 * CALL_BYTES);
+        assert_eq!(limits.max_streams(), 2000);
+        assert_eq!(Limits::pending_bytes(0).max_streams(), MIN_STREAMS);
+        assert_eq!(Limits::pending_bytes(usize::MAX).max_streams(), MAX_STREAMS);
+    }
+
+    #[test]
     fn the_default_leaves_room_for_big_tensors() {
         assert!(Limits::default().max_pending_bytes >= 512 << 20);
     }
