@@ -215,11 +215,14 @@ unsafe fn panel<T: Tile, V: Vector<T>, const MOST: usize>(job: &Job<'_, T>, firs
     }
     let (most, few) = job.left.cols.at.split_at(whole);
     let parts: [Part<'_, T>; 2] = [(most, lines, stride), (few, &rest, V::LANES)];
-    // Zeros may be added behind a row; other numbers may be left there if the next row overwrites them.
+    // Zeros may be added behind a row; other numbers may be left there if the next row overwrites them, and the last has no room.
     let runs_over = match job.mode {
         Output::Accumulate => true,
         Output::Overwrite => {
-            cols < V::LANES && job.places.windows(2).all(|two| two[1] == two[0].wrapping_add(cols))
+            let ends_with_rows =
+                job.places.last().is_some_and(|last| last.checked_add(cols) == Some(out.len()));
+            let is_dense = job.places.windows(2).all(|two| two[1] == two[0].wrapping_add(cols));
+            cols < V::LANES && ends_with_rows && is_dense
         }
     };
     let place = Place { first, width, runs_over };
