@@ -24,9 +24,10 @@ impl DepthPool {
     pub(super) fn of(node: &NodeSpec<'_>) -> Result<Option<DepthPool>> {
         let layout = Layout::of(node)?;
         let [batch, rows, cols, depth] = layout.read(four(node, "ksize")?);
-        if node.op().name != MAX_POOL || batch != 1 || depth <= 1 {
+        if node.op().name != MAX_POOL || depth <= 1 {
             return Ok(None);
         }
+        ensure!(batch == 1, Unimplemented, "Pooling is not yet supported on the batch dimension.");
         ensure!(
             rows == 1 && cols == 1,
             Unimplemented,
