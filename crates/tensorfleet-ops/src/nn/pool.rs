@@ -347,10 +347,8 @@ struct Maxima<'a, T> {
 impl<T: Element + Bounded + PartialOrd> Piece for Maxima<'_, T> {
     #[inline(always)]
     fn piece<const L: usize>(&mut self, first: usize) {
-        let mut maxima: [T; L] = match self.window.first_source() {
-            Some(source) => lanes(self.image, source + first),
-            None => [T::min_value(); L],
-        };
+        // Not the first pixel, which may be no number: TensorFlow 2.21 takes what is larger than the lowest one.
+        let mut maxima = [T::min_value(); L];
         self.window.for_each_source(|source| {
             let values: [T; L] = lanes(self.image, source + first);
             for lane in 0..L {
@@ -522,6 +520,13 @@ mod tests {
         let x = image(&[1.0, 5.0, 2.0, 3.0, 9.0, 8.0, 7.0, 6.0], &[1, 2, 2, 2]);
         let run = pool("MaxPool", [1, 1, 2, 2], [1, 1, 2, 2], "VALID").attr("data_format", "NCHW");
         assert_eq!(run.input(x).run_one().unwrap().as_slice::<f32>().unwrap(), [5.0, 9.0]);
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_maximum() {
+        let x = image(&[f32::NAN, 1.0, 2.0, f32::NAN, f32::NAN, f32::NAN], &[1, 1, 6, 1]);
+        let y = pool("MaxPool", [1, 1, 2, 1], [1, 1, 2, 1], "VALID").input(x).run_one().unwrap();
+        assert_eq!(y.as_slice::<f32>().unwrap(), [1.0, 2.0, f32::MIN]);
     }
 
     #[test]
