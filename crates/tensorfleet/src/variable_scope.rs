@@ -355,18 +355,22 @@ impl GetVariable {
     /// graph, of which the [parts](GetVariable::part) take theirs.
     pub(crate) fn description(&mut self) -> Result<(String, Shape, DType)> {
         let full_name = self.scope.qualified(&self.name);
-        if let Some(First::Value(value)) = self.initial.take() {
-            if self.shape.clone()?.is_some() {
-                return Err(shape_twice(&full_name));
+        let value = match self.initial.take() {
+            Some(First::Value(value)) => value,
+            other => {
+                self.initial = other;
+                let shape = full_shape(&full_name, self.shape.clone()?)?;
+                return Ok((full_name, shape, self.dtype.unwrap_or(DType::Float)));
             }
-            let name = format!("{full_name}/initial_value");
-            let value = self.graph.name_scope("", || value.into_output(&self.graph, &name, self.dtype))?;
-            let (shape, dtype) = (full_shape(&full_name, Some(value.shape()?))?, value.dtype()?);
-            self.initial = Some(First::Value(Arg::Output(value)));
-            return Ok((full_name, shape, dtype));
+        };
+        if self.shape.clone()?.is_some() {
+            return Err(shape_twice(&full_name));
         }
-        let shape = full_shape(&full_name, self.shape.clone()?)?;
-        Ok((full_name, shape, self.dtype.unwrap_or(DType::Float)))
+        let name = format!("{full_name}/initial_value");
+        let value = self.graph.name_scope("", || value.into_output(&self.graph, &name, self.dtype))?;
+        let (shape, dtype) = (full_shape(&full_name, Some(value.shape()?))?, value.dtype()?);
+        self.initial = Some(First::Value(Arg::Output(value)));
+        Ok((full_name, shape, dtype))
     }
 
     /// The same with another name and shape, as a part of this one.
