@@ -165,12 +165,12 @@ fn build(flags: &Flags, g: &Graph, place: &Place, vocabulary: &Vocabulary) -> Re
     let global_step = g.get_or_create_global_step()?;
     let words = g.placeholder(DType::Int64, [-1]);
     let contexts = g.placeholder(DType::Int64, [-1, 1]);
-    let table = g.get_variable("embeddings").shape([count, size]);
-    let table = table.initializer(Initializer::random_uniform(-1.0, 1.0)).partitioner(parts()?).build()?;
-    let spread = 1.0 / (size as f64).sqrt();
-    let weights = g.get_variable("nce/weights").shape([count, size]);
-    let weights =
-        weights.initializer(Initializer::truncated_normal(0.0, spread)).partitioner(parts()?).build()?;
+    // Small numbers at first: long vectors take long to turn.
+    let table = |name: &str| {
+        let table = g.get_variable(name).shape([count, size]).initializer(Initializer::glorot_uniform());
+        table.partitioner(parts()?).build()
+    };
+    let (table, weights) = (table("embeddings")?, table("nce/weights")?);
     let biases = g.get_variable("nce/biases").shape([count]).initializer(Initializer::zeros());
     let biases = biases.partitioner(parts()?).build()?;
 
