@@ -17,8 +17,8 @@ pub(crate) const STREAM_WINDOW_BYTES: u32 = 64 << 20;
 /// The same for all messages of a connection together.
 pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
 
-/// How many calls may be pending on one connection of a server with memory for them. Every receive of a step is a pending call, and a call that cannot
-/// start while others wait for it would be a deadlock.
+/// How many calls may be pending on one connection of a server with memory for them. Every receive of a step is a pending
+/// call, and a call that cannot start while others wait for it would be a deadlock.
 pub(crate) const MAX_STREAMS: u32 = 1 << 20;
 
 /// How many calls may be cancelled in one go: a step that fails cancels all of its receives at once. HTTP/2 libraries
