@@ -185,9 +185,25 @@ impl DataSet {
 
 /// Multiplied by the nearest `f32` of 1/255, as TensorFlow's `input_data` does; 255 becomes exactly 1.
 fn convert(pixels: &[u8], row: &mut [f32]) {
-    for (value, &pixel) in row.iter_mut().zip(pixels) {
-        *value = f32::from(pixel) * (1.0 / 255.0);
+    #[inline(always)]
+    fn by_any_processor(pixels: &[u8], row: &mut [f32]) {
+        for (value, &pixel) in row.iter_mut().zip(pixels) {
+            *value = f32::from(pixel) * (1.0 / 255.0);
+        }
     }
+    #[cfg(target_arch = "x86_64")]
+    {
+        // A batch is made between two steps, while nothing else goes on; AVX2 widens bytes in one instruction instead of three.
+        #[target_feature(enable = "avx2")]
+        fn by_avx2(pixels: &[u8], row: &mut [f32]) {
+            by_any_processor(pixels, row);
+        }
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just found present, and the body is safe.
+            return unsafe { by_avx2(pixels, row) };
+        }
+    }
+    by_any_processor(pixels, row);
 }
 
 /// Makes a row of zeros one-hot.

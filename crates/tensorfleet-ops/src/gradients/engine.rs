@@ -236,9 +236,16 @@ impl<'a> Engine<'a> {
         };
         let scope = format!("{}_grad", self.builder.node(node).name);
         let gate = self.options.gate;
+        let inputs = self.builder.node(node).inputs.clone();
+        let leads_on: Vec<bool> =
+            inputs.iter().map(|&input| self.paths.contains(self.builder, input)).collect();
         let grads = self.beside(node, |builder| {
             builder.enter_name_scope(&scope)?;
-            let grads = function(&mut Differential::new(builder, node, arriving))?;
+            let mut grads = function(&mut Differential::new(builder, node, arriving))?;
+            // What nobody asked for is not waited for: the gradient of a picture costs as much as that of the weights.
+            for (grad, leads_on) in grads.iter_mut().zip(leads_on) {
+                *grad = grad.take().filter(|_| leads_on);
+            }
             if gate == Gate::Op { gated(builder, grads) } else { Ok(grads) }
         })?;
         match grads.len() == count {

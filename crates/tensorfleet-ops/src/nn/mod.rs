@@ -16,6 +16,7 @@ mod linalg;
 mod linalg_gradients;
 mod lrn;
 mod matmul;
+mod mostly_zeros;
 mod pool;
 mod pool_argmax;
 mod pool_by_input;

@@ -2,7 +2,7 @@
 //!
 //! Transposes and conjugates are expressed in strides and flags. Small and narrow products of floats are computed by
 //! `scattered.rs`, which needs no packing; the step of a recurrent network multiplies few rows by one matrix again and again,
-//! and packing that matrix each time took as long as the products.
+//! and packing that matrix each time took as long as the products. Products with many zeros are those of `mostly_zeros.rs`.
 
 use std::sync::LazyLock;
 
@@ -11,6 +11,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 use tensorfleet_core::{Element, Result, Shape, Tensor, ensure};
 
+use super::mostly_zeros::multiply_few;
 use super::scattered::{Lines, Offsets, Scattered, Tile, multiply_scattered};
 use crate::denormals::FlushDenormals;
 use crate::parallel;
@@ -26,15 +27,20 @@ fn is_worth_threads(m: usize, n: usize, k: usize) -> bool {
     m.saturating_mul(n).saturating_mul(k) >= WORTH_THREADS
 }
 
+/// About what a row of a product without packing costs, in hundredths of a nanosecond.
+fn centi_ns_per_row(n: usize, k: usize) -> usize {
+    n.saturating_mul(k).saturating_mul(2)
+}
+
 /// A matrix that is a view of a slice, possibly transposed or conjugated.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a, T> {
     /// Invariant: holds every element that `rows`, `cols` and the strides can reach.
-    data: &'a [T],
-    rows: usize,
-    cols: usize,
-    row_stride: usize,
-    col_stride: usize,
+    pub(super) data: &'a [T],
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+    pub(super) row_stride: usize,
+    pub(super) col_stride: usize,
     conjugated: bool,
 }
 
@@ -175,7 +181,7 @@ macro_rules! floats {
 }
 floats!(f32, f64);
 
-fn float_product<T: Tile + num_traits::Num>(
+fn float_product<T: Tile + num_traits::Float>(
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
     out: &mut [T],
@@ -188,6 +194,11 @@ fn float_product<T: Tile + num_traits::Num>(
     }
     // The library packs both matrices first. That pays where the output is not narrow, or neither matrix stays in the cache.
     if a.rows.min(b.cols) > NARROW {
+        let shared = threads == Threads::Many && is_worth_threads(a.rows, b.cols, a.cols);
+        let cost = shared.then(|| centi_ns_per_row(b.cols, a.cols));
+        if multiply_few(a, b, out, mode, cost)? {
+            return Ok(());
+        }
         library_product(a, b, out, mode, threads);
         return Ok(());
     }
@@ -246,7 +257,7 @@ fn unpacked_product<T: Tile>(
     };
     match threads {
         Threads::Many if is_worth_threads(a.rows, n, k) => parallel::first_error(|keep| {
-            parallel::chunks_mut(out, n, n.saturating_mul(k).saturating_mul(2), |first, out| {
+            parallel::chunks_mut(out, n, centi_ns_per_row(n, k), |first, out| {
                 keep(some_rows(first, out));
             });
         }),

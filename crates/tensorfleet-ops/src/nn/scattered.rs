@@ -13,9 +13,7 @@ use smallvec::SmallVec;
 use tensorfleet_core::{Result, ensure};
 
 use super::product::{Multiply, Output};
-use super::vector::{Number, Portable, Vector};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::{has_wide_vectors, has_widest_vectors};
+use super::vector::{Lanes, Vector, Vectorized};
 
 /// Places in a slice, relative to a common start.
 #[derive(Clone, Copy)]
@@ -89,7 +87,7 @@ pub(crate) fn multiply_scattered<T: Tile>(
         "a scattered matrix reaches beyond its {} elements",
         left.data.len()
     );
-    T::run(&Job { left, right, places: places.at, mode }, out);
+    T::compute((&Job { left, right, places: places.at, mode }, out));
     Ok(())
 }
 
@@ -103,59 +101,18 @@ pub(crate) struct Job<'a, T> {
 }
 
 /// Numbers whose sums are kept in registers.
-pub(crate) trait Tile: Multiply + Number {
-    /// Computes a product with the widest vectors there are.
-    fn run(job: &Job<'_, Self>, out: &mut [Self]);
-}
+pub(crate) trait Tile: Multiply + Lanes {}
 
-macro_rules! tiles_of_registers {
-    ($($number:ident, $widest:ident, $wide:ident;)*) => {$(
-        impl Tile for $number {
-            fn run(job: &Job<'_, $number>, out: &mut [$number]) {
-                #[cfg(target_arch = "x86_64")]
-                {
-                    use std::arch::x86_64::{$wide, $widest};
-                    /// Thirty-two registers, of which the last columns need but half.
-                    #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")]
-                    fn with_avx512(job: &Job<'_, $number>, out: &mut [$number]) {
-                        // SAFETY: the features are on.
-                        unsafe { all_panels::<$number, $widest, $wide, 14>(job, out) }
-                    }
-                    /// Sixteen registers.
-                    #[target_feature(enable = "avx2,fma")]
-                    fn with_avx2(job: &Job<'_, $number>, out: &mut [$number]) {
-                        // SAFETY: the features are on.
-                        unsafe { all_panels::<$number, $wide, $wide, 11>(job, out) }
-                    }
-                    if has_widest_vectors() {
-                        // SAFETY: the features were just found present.
-                        return unsafe { with_avx512(job, out) };
-                    }
-                    if has_wide_vectors() {
-                        // SAFETY: as above.
-                        return unsafe { with_avx2(job, out) };
-                    }
-                }
-                portable(job, out);
-            }
-        }
-    )*};
-}
-tiles_of_registers! {
-    f32, __m512, __m256;
-    f64, __m512d, __m256d;
-}
+impl Tile for f32 {}
+impl Tile for f64 {}
+impl Tile for i32 {}
 
-impl Tile for i32 {
-    fn run(job: &Job<'_, i32>, out: &mut [i32]) {
-        portable(job, out);
+impl<T: Tile> Vectorized<T> for (&Job<'_, T>, &mut [T]) {
+    #[inline(always)]
+    unsafe fn run<V: Vector<T>, W: Vector<T>, const SUMS: usize>(self) {
+        // SAFETY: the caller's.
+        unsafe { all_panels::<T, V, W, SUMS>(self.0, self.1) }
     }
-}
-
-/// For processors, and numbers, without vectors of ours.
-fn portable<T: Tile>(job: &Job<'_, T>, out: &mut [T]) {
-    // SAFETY: portable vectors need no features.
-    unsafe { all_panels::<T, Portable<T>, Portable<T>, 5>(job, out) }
 }
 
 /// Goes through the columns of the product, a vector at a time. `MOST` is how many rows of sums there are registers for.
@@ -343,6 +300,7 @@ fn each_lane<T: Copy>(to: &mut [T], from: &[T; 16], change: impl Fn(T, T) -> T) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::has_wide_vectors;
     use proptest::prelude::*;
 
     /// Small integers, so that sums are exact in any order.
@@ -389,9 +347,9 @@ mod tests {
             sizes in [1usize..33, 0usize..20, 1usize..40], gap in 0usize..3, accumulate: bool,
         ) {
             let mode = if accumulate { Output::Accumulate } else { Output::Overwrite };
-            check::<f32>(sizes, gap, mode, portable);
-            check::<f64>(sizes, gap, mode, portable);
-            check::<i32>(sizes, gap, mode, portable);
+            check::<f32>(sizes, gap, mode, |job, out| (job, out).run_portable());
+            check::<f64>(sizes, gap, mode, |job, out| (job, out).run_portable());
+            check::<i32>(sizes, gap, mode, |job, out| (job, out).run_portable());
             #[cfg(target_arch = "x86_64")]
             if has_wide_vectors() {
                 use std::arch::x86_64::{__m256, __m256d};

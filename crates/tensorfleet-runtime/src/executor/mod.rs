@@ -17,6 +17,7 @@ mod loops;
 mod slots;
 mod step;
 mod trace;
+mod urgency;
 
 pub use executable::{Executable, KernelSource};
 pub(crate) use frames::{EnterAttrs, FrameIndex, Frames};
