@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::step::{BORROWED_THREAD_NODES, BORROWED_THREAD_TIME};
-use crate::thread_pool::{self, Lingers};
+use crate::thread_pool;
 
 /// Lets a step go on, with a budget of nodes on a thread that has other duties.
 type Errand = Box<dyn FnOnce(Option<usize>) + Send>;
@@ -70,7 +70,7 @@ pub(super) fn run_without(nodes: impl FnOnce()) {
 }
 
 fn hand_over(errand: Errand) {
-    thread_pool::shared().spawn(Lingers::No, move || errand(None));
+    thread_pool::shared().spawn(move || errand(None));
 }
 
 #[cfg(test)]

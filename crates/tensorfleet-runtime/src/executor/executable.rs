@@ -13,7 +13,6 @@ use tensorfleet_ops::op::{Cost, Flow};
 use super::counts::{Counts, MAX_INPUTS};
 use super::experience::Experience;
 use super::frames::{EnterAttrs, FrameIndex, Frames};
-use super::urgency::urgencies;
 use crate::functions::Library;
 
 /// Gives the kernel of a node. A session keeps the kernels of stateful ops, so that their state (a random stream, a
@@ -56,8 +55,6 @@ pub(super) struct ExecNode {
     pub(super) flow: Flow,
     pub(super) cost: Cost,
     pub(super) experience: Experience,
-    /// How much work waits for it.
-    pub(super) urgency: u32,
     /// Whether it may take long however small its inputs are.
     pub(super) waits_for_disk: bool,
     /// The node's input slots in its frame.
@@ -156,10 +153,6 @@ impl Executable {
             executable.add_node(&frames, index, spec, references, kernels)?;
         }
         executable.add_edges(graph);
-        let urgencies = urgencies(&executable.nodes, &executable.edges);
-        for (node, urgency) in executable.nodes.iter_mut().zip(urgencies) {
-            node.urgency = urgency;
-        }
         Ok(executable)
     }
 
@@ -225,7 +218,6 @@ impl Executable {
             // Whoever takes a variable and indices reads or updates these rows.
             touches_rows: op.looks_at_variables || op.signature.contains("indices:"),
             experience: Experience::default(),
-            urgency: 0,
             waits_for_disk: FILE_OPS.contains(&op.name),
             first_slot,
             num_inputs: node.inputs.len() as u32,

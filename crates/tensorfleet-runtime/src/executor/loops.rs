@@ -81,11 +81,6 @@ impl Iteration {
         })
     }
 
-    /// How many iterations of its loop began before it.
-    pub(super) fn number(&self) -> u64 {
-        self.home.as_ref().map_or(0, |(_, index)| *index)
-    }
-
     pub(super) fn add_outstanding(&self) {
         self.outstanding.fetch_add(1, Ordering::Relaxed);
     }

@@ -17,7 +17,6 @@ mod loops;
 mod slots;
 mod step;
 mod trace;
-mod urgency;
 
 pub use executable::{Executable, KernelSource};
 pub(crate) use frames::{EnterAttrs, FrameIndex, Frames};

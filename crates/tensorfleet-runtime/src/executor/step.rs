@@ -8,7 +8,6 @@
 //! consequence of another one never hides its cause.
 
 use std::cell::Cell;
-use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +24,7 @@ use super::errands;
 use super::executable::{Body, CONTROL, ExecNode, Executable, InputKind};
 use super::loops::{Iteration, IterationRef};
 use super::trace::Trace;
-use crate::thread_pool::{self, Lingers};
+use crate::thread_pool;
 
 /// Called once with the results in order, `None` for dead ones, or with the error.
 pub type OnStepDone = Box<dyn FnOnce(Result<Vec<Option<Tensor>>>) + Send>;
@@ -35,8 +34,6 @@ pub(super) struct Ready {
     node: u32,
     iteration: IterationRef,
     is_dead: bool,
-    /// The number of its iteration. Of a loop, the oldest one goes first: what comes next can only prepare itself.
-    turn: u64,
     /// Whether it counts as expensive work of the thread that holds it.
     is_expensive: bool,
     /// The size of its inputs, if that makes it possible that it is expensive: then its time is of interest.
@@ -45,8 +42,7 @@ pub(super) struct Ready {
 
 impl Ready {
     fn new(node: u32, iteration: IterationRef, is_dead: bool) -> Ready {
-        let turn = iteration.as_ref().map_or(0, |iteration| iteration.number());
-        Ready { node, iteration, is_dead, turn, is_expensive: false, weight_bytes: None }
+        Ready { node, iteration, is_dead, is_expensive: false, weight_bytes: None }
     }
 }
 
@@ -110,8 +106,6 @@ pub struct Step {
     /// Nodes that are ready, running or waiting.
     outstanding: AtomicUsize,
     has_failed: AtomicBool,
-    /// Whether the thread that started it waits for it.
-    is_waited_for: AtomicBool,
     failure: Mutex<Option<Status>>,
     on_done: Mutex<Option<OnStepDone>>,
 }
@@ -134,7 +128,7 @@ struct Worker<'a> {
     budget: Option<usize>,
     /// How long it may still be kept by expensive ones.
     time_left: Duration,
-    /// Nodes this thread will run, the next one last. Invariant: those of later iterations are below those of earlier ones.
+    /// Nodes this thread will run, the next one last.
     stack: ReadyList,
     /// How many of them are expensive.
     expensive: usize,
@@ -179,7 +173,6 @@ impl Step {
             // One more for `run`, so that the step cannot end before all sources are handed out.
             outstanding: AtomicUsize::new(sources + 1),
             has_failed: AtomicBool::new(false),
-            is_waited_for: AtomicBool::new(false),
             failure: Mutex::new(None),
             on_done: Mutex::new(Some(on_done)),
             executable,
@@ -193,14 +186,8 @@ impl Step {
     pub fn run(self: &Arc<Step>, caller: Caller) {
         let ready = self.executable.sources.iter().rev().map(|&node| Ready::new(node, None, false)).collect();
         let budget = (caller == Caller::HasOtherDuties).then_some(BORROWED_THREAD_NODES);
-        self.is_waited_for.store(caller == Caller::Waits, Ordering::Relaxed);
         self.run_nodes(ready, budget);
         self.retire(0);
-    }
-
-    /// What a thread of the pool does after it has run nodes of this step: where somebody waits, the core is the step's.
-    fn lingers(&self) -> Lingers {
-        if self.is_waited_for.load(Ordering::Relaxed) { Lingers::Briefly } else { Lingers::No }
     }
 
     /// The nodes that wait for something, with their ops.
@@ -245,11 +232,6 @@ impl Step {
         ready.weight_bytes = self.weight(item, ready);
         let may_be_long = |bytes| item.experience.usual_time(bytes).is_none_or(|time| time >= from);
         ready.weight_bytes.is_some_and(may_be_long)
-    }
-
-    /// Greater for what should run earlier.
-    fn priority(&self, ready: &Ready) -> (Reverse<u64>, u32) {
-        (Reverse(ready.turn), self.executable.nodes[ready.node as usize].urgency)
     }
 
     fn usual_time(&self, ready: &Ready) -> Option<Duration> {
@@ -576,61 +558,26 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives new work to this thread, or to others where that pays. The most urgent stays here, and comes first.
+    /// Gives new work to this thread, or to others where that pays.
     fn hand_out(&mut self) {
         let is_only_one = self.new.len() + self.stack.len() <= 1;
         let has_other_duties = self.budget.is_some();
         let from = if has_other_duties { EXPENSIVE_BORROWED_TIME } else { EXPENSIVE_TIME };
         let mut new = std::mem::take(&mut self.new);
-        if new.len() > 1 {
-            new.sort_unstable_by_key(|ready| self.step.priority(ready));
-        }
-        if !is_only_one || has_other_duties {
-            // From the most urgent one on: it is the one that may stay.
-            for index in (0..new.len()).rev() {
-                if !self.step.is_expensive(&mut new[index], from) {
-                    continue;
-                }
-                let ready = Ready { is_expensive: true, ..new.remove(index) };
-                let given_away = if self.keeps(&ready) {
-                    self.expensive += 1;
-                    self.keep(ready);
-                    continue;
-                } else if let Some(held) = self.less_urgent_than(&ready) {
-                    let held = self.stack.remove(held);
-                    self.keep(ready);
-                    held
-                } else {
-                    ready
-                };
+        for mut ready in new.drain(..) {
+            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&mut ready, from) {
+                self.stack.push(ready);
+            } else if self.keeps(&ready) {
+                self.expensive += 1;
+                ready.is_expensive = true;
+                // At the bottom: what is cheap may make more work for other threads.
+                self.stack.insert(0, ready);
+            } else {
                 let step = self.step.clone();
-                let run = move || step.run_nodes(vec![given_away], None);
-                thread_pool::shared().spawn(self.step.lingers(), run);
+                thread_pool::shared().spawn(move || step.run_nodes(vec![ready], None));
             }
-        }
-        for ready in new.drain(..) {
-            let mut at = self.stack.len();
-            while at > 0 && self.stack[at - 1].turn < ready.turn {
-                at -= 1;
-            }
-            self.stack.insert(at, ready);
         }
         self.new = new;
-    }
-
-    /// Puts an expensive node below what is cheap, which may make more work for other threads.
-    fn keep(&mut self, ready: Ready) {
-        let at = self.stack.partition_point(|other| other.turn > ready.turn);
-        self.stack.insert(at, ready);
-    }
-
-    /// Where the stack has an expensive node that can wait longer than this one, on a thread without other duties.
-    fn less_urgent_than(&self, ready: &Ready) -> Option<usize> {
-        if self.budget.is_some() {
-            return None;
-        }
-        let priority = self.step.priority(ready);
-        self.stack.iter().position(|held| held.is_expensive && self.step.priority(held) < priority)
     }
 
     /// Whether an expensive node stays on this thread: if it is the only one, or, on a thread with other duties, if there is
@@ -646,7 +593,7 @@ impl Worker<'_> {
 
     fn leave_rest_to_pool(&mut self) {
         let (step, rest) = (self.step.clone(), std::mem::take(&mut self.stack));
-        thread_pool::shared().spawn(self.step.lingers(), move || step.run_nodes(rest, None));
+        thread_pool::shared().spawn(move || step.run_nodes(rest, None));
     }
 }
 

@@ -21,7 +21,7 @@ use crate::executor::{Caller, Executable, Step};
 use crate::kernels::Kernels;
 use crate::plan::{Signature, prune};
 use crate::rendezvous::LocalRendezvous;
-use crate::thread_pool::{self, Lingers};
+use crate::thread_pool;
 
 /// Functions of one graph, each compiled at most once.
 #[derive(Default)]
@@ -172,7 +172,7 @@ impl Function for CompiledFunction {
 
     fn call_elsewhere(&self, context: &CallContext, arguments: Vec<Tensor>, done: OnReturn) {
         if let Some(step) = self.step(context, arguments, done) {
-            thread_pool::shared().spawn(Lingers::No, move || step.run(Caller::Waits));
+            thread_pool::shared().spawn(move || step.run(Caller::Waits));
         }
     }
 }
