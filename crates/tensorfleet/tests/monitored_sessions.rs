@@ -9,6 +9,7 @@ use tensorfleet::train::{
     GlobalStepWaiterHook, Initialization, LoggingTensorHook, MonitoredSession, MonitoredTrainingSession,
     NanTensorHook, RunArgs, RunContext, RunValues, Scaffold, SessionHook, SessionManager, StepCounterHook,
     StopAtStepHook, SummarySaverHook, WorkerSessionCreator, get_checkpoint_state, latest_checkpoint,
+    restore_point, update_checkpoint_state,
 };
 use tensorfleet::{Code, DType, Graph, Output, Result, Server, Session, SessionOptions, Status, Variable};
 
@@ -267,6 +268,104 @@ fn a_damaged_newest_checkpoint_is_passed_over() -> Result<()> {
     let (g, step, _) = counting()?;
     let session = MonitoredTrainingSession::new(&g).checkpoint_dir(dir).create()?;
     assert_eq!(number(&session, &step), 5);
+    Ok(())
+}
+
+/// Trains to step 10 in `dir`, with checkpoints at 0, 5 and 10.
+fn trained_to_ten(dir: &str) -> Result<()> {
+    let (g, _, train) = counting()?;
+    let session = MonitoredTrainingSession::new(&g)
+        .checkpoint_dir(dir)
+        .save_checkpoint_steps(5)
+        .hook(StopAtStepHook::last_step(10))
+        .create()?;
+    session.train(|session| session.run(&train).map(|_| ()))
+}
+
+/// The step at which another session begins in `dir`.
+#[track_caller]
+fn step_of_next(dir: &str) -> i64 {
+    let (g, step, _) = counting().unwrap();
+    number(&MonitoredTrainingSession::new(&g).checkpoint_dir(dir).create().unwrap(), &step)
+}
+
+/// The chief looked only where the state file pointed, which stopped it when the directory had been moved.
+#[test]
+fn a_directory_that_was_moved_is_gone_on_with() -> Result<()> {
+    let directory = tempfile::tempdir().unwrap();
+    let [before, after] = ["before", "after"].map(|name| directory.path().join(name).display().to_string());
+    trained_to_ten(&before)?;
+    std::fs::rename(&before, &after).unwrap();
+    assert_eq!(step_of_next(&after), 10);
+    // With the absolute paths that TensorFlow writes.
+    let all = [0, 5, 10].map(|step| format!("{before}/model.ckpt-{step}"));
+    update_checkpoint_state(&after, &all[2], &all)?;
+    let point = restore_point(&after)?;
+    assert_eq!(point.checkpoint, Some(format!("{after}/model.ckpt-10")));
+    let warning = point.warning.unwrap();
+    assert!(warning.starts_with(&format!("checkpoint {} cannot be used: its files are missing", all[2])));
+    assert_eq!(step_of_next(&after), 10);
+    Ok(())
+}
+
+#[test]
+fn a_damaged_state_file_costs_a_warning() -> Result<()> {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().to_str().unwrap();
+    trained_to_ten(dir)?;
+    let state = std::fs::read(directory.path().join("checkpoint")).unwrap();
+    for damaged in [&b""[..], b"\xff\x00\x7f", &state[..30], b"model_checkpoint_path: \"/etc/passwd\"\n"] {
+        std::fs::write(directory.path().join("checkpoint"), damaged).unwrap();
+        let point = restore_point(dir)?;
+        assert_eq!(point.checkpoint, Some(format!("{dir}/model.ckpt-10")));
+        assert!(point.warning.is_some());
+        assert_eq!(step_of_next(dir), 10);
+    }
+    // Without one there is nothing to go on from, as in TensorFlow; but it is said what is there.
+    std::fs::remove_file(directory.path().join("checkpoint")).unwrap();
+    let point = restore_point(dir)?;
+    assert_eq!(point.checkpoint, None);
+    let warning = point.warning.unwrap();
+    assert!(warning.contains("the newest of them model.ckpt-10, but no file 'checkpoint'"), "{warning}");
+    assert_eq!(step_of_next(dir), 0);
+    Ok(())
+}
+
+#[test]
+fn what_a_state_file_names_must_be_there_or_something_else() -> Result<()> {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().to_str().unwrap();
+    update_checkpoint_state(dir, "model.ckpt-7", &[])?;
+    let (g, ..) = counting()?;
+    let error = MonitoredTrainingSession::new(&g).checkpoint_dir(dir).create().err().unwrap();
+    let words = format!("checkpoint {dir}/model.ckpt-7 cannot be used: its files are missing. ");
+    assert!(error.text().starts_with(&words), "{error}");
+    assert!(error.text().ends_with(&format!("by deleting {dir}/checkpoint")), "{error}");
+    Ok(())
+}
+
+/// The length of a file does not tell that it is damaged; the session went back, and then rewrote the good checkpoint.
+#[test]
+fn the_checkpoint_gone_back_to_is_not_written_again() -> Result<()> {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().to_str().unwrap();
+    trained_to_ten(dir)?;
+    let data = format!("{dir}/model.ckpt-10.data-00000-of-00001");
+    let mut bytes = std::fs::read(&data).unwrap();
+    bytes.iter_mut().for_each(|byte| *byte ^= 0x55);
+    std::fs::write(&data, bytes).unwrap();
+    let point = restore_point(dir)?;
+    assert_eq!(point.checkpoint, Some(format!("{dir}/model.ckpt-5")));
+    let (g, step, _) = counting()?;
+    let (scaffold, listener) = (Scaffold::new(), Listener::default());
+    let hook =
+        CheckpointSaverHook::with_scaffold(dir, Every::Steps(10), &scaffold)?.listener(listener.clone());
+    let mut creator = ChiefSessionCreator::new(&g);
+    creator.scaffold = scaffold;
+    creator.checkpoint_dir = Some(dir.to_string());
+    let session = MonitoredSession::new(creator, vec![Box::new(hook)])?;
+    assert_eq!(number(&session, &step), 5);
+    assert_eq!(*listener.0.lock().unwrap(), [""; 0]);
     Ok(())
 }
 

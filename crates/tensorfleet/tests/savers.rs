@@ -6,7 +6,9 @@ use std::path::Path;
 
 use tensorfleet::checkpoint::CheckpointReader;
 use tensorfleet::train::{Adagrad, Optimizer};
-use tensorfleet::train::{SaveOptions, Saver, get_checkpoint_state, latest_checkpoint};
+use tensorfleet::train::{
+    SaveOptions, Saver, checkpoint_exists, get_checkpoint_state, latest_checkpoint, update_checkpoint_state,
+};
 use tensorfleet::{
     Code, DType, Graph, Initializer, Partitioner, Result, Session, Tensor, Variable, import_meta_graph,
 };
@@ -117,6 +119,62 @@ fn old_checkpoints_go_with_all_their_files() {
     next.recover_last_checkpoints(&state.all_model_checkpoint_paths);
     next.save(&session, &path, Some(31)).unwrap();
     assert_eq!(next.last_checkpoints(), [format!("{path}-00000030"), format!("{path}-31")]);
+}
+
+/// Copies the files of a directory into another one.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for name in files(from) {
+        std::fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+}
+
+/// Training in a copy of a directory deleted the checkpoints of the original: the state file named them by absolute paths.
+#[test]
+fn what_is_saved_in_a_copy_leaves_the_original_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let [original, copied, older] = ["a", "b", "c"].map(|name| directory.path().join(name));
+    let Model { graph, .. } = model();
+    let session = initialised(&graph);
+    let saver = || Saver::builder(&graph).max_to_keep(2).build().unwrap();
+    let first = saver();
+    for step in 1..=2 {
+        first.save(&session, &text(&original.join("m")), Some(step)).unwrap();
+    }
+    let state = std::fs::read_to_string(original.join("checkpoint")).unwrap();
+    assert!(state.starts_with("model_checkpoint_path: \"m-2\"\n"), "{state}");
+    let before = files(&original);
+    copy(&original, &copied);
+    // As TensorFlow writes it, and as we did.
+    copy(&original, &older);
+    let absolute = [1, 2].map(|step| text(&original.join(format!("m-{step}"))));
+    update_checkpoint_state(&text(&older), &absolute[1], &absolute).unwrap();
+
+    for dir in [&copied, &older] {
+        let state = get_checkpoint_state(&text(dir)).unwrap().unwrap();
+        let next = saver();
+        next.recover_last_checkpoints(&state.all_model_checkpoint_paths);
+        for step in 3..=6 {
+            next.save(&session, &text(&dir.join("m")), Some(step)).unwrap();
+        }
+        assert_eq!(files(&original), before);
+        let newest = ["m-5", "m-6"].map(|name| text(&dir.join(name)));
+        assert_eq!(next.last_checkpoints(), newest);
+    }
+    assert!(!files(&copied).contains(&"m-2.index".to_string()), "its own are deleted in their turn");
+}
+
+#[test]
+fn a_saver_deletes_what_it_has_written_wherever_that_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let Model { graph, .. } = model();
+    let session = initialised(&graph);
+    let saver = Saver::builder(&graph).max_to_keep(1).build().unwrap();
+    let path = |step: i64| text(&directory.path().join(format!("{step}/m")));
+    for step in 1..=2 {
+        saver.save(&session, &path(step), None).unwrap();
+    }
+    assert!(!checkpoint_exists(&path(1)) && checkpoint_exists(&path(2)));
 }
 
 #[test]

@@ -3,15 +3,24 @@
 //! It is written last, after everything it names is on the disk, and replaced as a whole; so a reader finds either the
 //! state before a save or the state after it. A reader is nevertheless careful: files can be deleted, disks can lose
 //! what they promised to keep. [`latest_checkpoint`] therefore looks whether the newest checkpoint is complete, and goes
-//! back to the newest one that is.
+//! back to the newest one that is; how it searches is told in [`search`].
+//!
+//! Checkpoints in the directory of the state file are named relative to it, as TensorFlow's
+//! `Saver(save_relative_paths=True)` does and as all readers of TensorFlow understand. TensorFlow's default are absolute
+//! paths; a copy of a directory that has them leads to the checkpoints of the original.
 
+mod search;
 mod text;
 
 use std::path::{Component, Path, PathBuf};
 
-use tensorfleet_core::{Code, Result, Status, ensure};
+use tensorfleet_core::{Result, Status};
 use tensorfleet_files::{AtomicFile, io_status};
 use tracing::warn;
+
+pub use search::{RestorePoint, restore_point};
+
+pub(crate) use search::{Candidate, Candidates, lies_in, missing, unnamed_checkpoints};
 
 use crate::checkpoint::CheckpointReader;
 
@@ -52,29 +61,56 @@ pub fn get_checkpoint_state(dir: &str) -> Result<Option<CheckpointState>> {
 
 /// Reads a state file of another name than `checkpoint`.
 pub(crate) fn read_state(dir: &str, filename: &str) -> Result<Option<CheckpointState>> {
+    match look(dir, filename)? {
+        StateFile::Absent => Ok(None),
+        StateFile::Whole(state) => Ok(Some(state)),
+        StateFile::Damaged(what) => Err(Status::data_loss(format!(
+            "{} does not tell the state of checkpoints: {what}. Restore a checkpoint by its name, or delete the file",
+            Path::new(dir).join(filename).display()
+        ))),
+    }
+}
+
+/// How a state file was found.
+enum StateFile {
+    Absent,
+    Whole(CheckpointState),
+    /// What is wrong with it.
+    Damaged(String),
+}
+
+fn look(dir: &str, filename: &str) -> Result<StateFile> {
     let path = Path::new(dir).join(filename);
     let metadata = match std::fs::metadata(&path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(StateFile::Absent),
         Err(error) => return Err(io_status(&path, &error)),
     };
-    let broken = |what: &str| {
-        Status::data_loss(format!(
-            "{} does not tell the state of checkpoints: {what}. Restore a checkpoint by its name, or delete the file",
-            path.display()
-        ))
-    };
+    let damaged = |what: &str| Ok(StateFile::Damaged(what.to_string()));
     // Pipes and devices would never end.
-    ensure!(metadata.is_file(), DataLoss, "{}", broken("it is no file").text());
-    ensure!(metadata.len() <= MAX_STATE_BYTES, DataLoss, "{}", broken("it is too large").text());
+    if !metadata.is_file() {
+        return damaged("it is no file");
+    }
+    if metadata.len() > MAX_STATE_BYTES {
+        return damaged("it is too large");
+    }
     let bytes = std::fs::read(&path).map_err(|error| io_status(&path, &error))?;
-    let text = String::from_utf8(bytes).map_err(|_| broken("it is not text"))?;
-    let mut state = text::parse(&text).map_err(|reason| broken(&reason))?;
+    if bytes.is_empty() {
+        return damaged("it is empty");
+    }
+    let Ok(text) = String::from_utf8(bytes) else { return damaged("it is not text") };
+    let mut state = match text::parse(&text) {
+        Ok(state) => state,
+        Err(what) => return damaged(&what),
+    };
+    if state.model_checkpoint_path.is_empty() {
+        return damaged("it names no checkpoint");
+    }
     for name in std::iter::once(&mut state.model_checkpoint_path).chain(&mut state.all_model_checkpoint_paths)
     {
         *name = join(dir, name);
     }
-    Ok(Some(state))
+    Ok(StateFile::Whole(state))
 }
 
 /// `path` seen from outside `dir`, in the way TensorFlow joins paths.
@@ -87,8 +123,9 @@ fn join(dir: &str, path: &str) -> String {
 }
 
 /// Writes the state file of `dir`: `newest` becomes the newest checkpoint and is added to `all` if it is missing
-/// there. The file appears complete or not at all. If `dir` is relative, so are the paths in the file, and the
-/// directory can be moved; absolute paths stay absolute. There is an example at [`get_checkpoint_state`].
+/// there. The file appears complete or not at all. Checkpoints in `dir` are named relative to it, so that the directory
+/// can be moved and copied; absolute paths that lead elsewhere stay absolute. There is an example at
+/// [`get_checkpoint_state`].
 pub fn update_checkpoint_state(dir: &str, newest: &str, all: &[String]) -> Result<()> {
     let state = CheckpointState {
         model_checkpoint_path: newest.to_string(),
@@ -105,14 +142,24 @@ pub(crate) fn write_state(dir: &str, filename: &str, mut state: CheckpointState)
         all.retain(|path| *path != state.model_checkpoint_path);
         all.push(state.model_checkpoint_path.clone());
     }
-    if !Path::new(dir).is_absolute() {
-        for path in std::iter::once(&mut state.model_checkpoint_path).chain(all) {
-            *path = relative_to(dir, path);
-        }
+    for path in std::iter::once(&mut state.model_checkpoint_path).chain(all) {
+        *path = match Path::new(dir).is_absolute() {
+            true => within(dir, path),
+            false => relative_to(dir, path),
+        };
     }
     let mut file = AtomicFile::create(Path::new(dir).join(filename))?;
     file.write(text::format(&state).as_bytes())?;
     file.commit_durably()
+}
+
+/// `path` as seen from the absolute directory `dir`, if it lies there; otherwise as it is.
+fn within(dir: &str, path: &str) -> String {
+    let inner = Path::new(path).strip_prefix(dir).ok();
+    let leads_out = |inner: &&Path| inner.components().any(|part| part == Component::ParentDir);
+    let inner =
+        inner.filter(|inner| !leads_out(inner)).and_then(Path::to_str).filter(|inner| !inner.is_empty());
+    inner.unwrap_or(path).to_string()
 }
 
 /// `path` as seen from the relative directory `dir`.
@@ -162,8 +209,8 @@ pub fn checkpoint_exists(prefix: &str) -> bool {
 /// The newest complete checkpoint of `dir`; `None` if there is no checkpoint, or nothing says that there is.
 ///
 /// Complete means that its index can be read and that all data files are as long as the index says. If the newest
-/// checkpoint that the state file names is not, a warning is logged and an older one is given: first of those that the
-/// state file names, then of those in the directory, by the time of their index.
+/// checkpoint that the state file names is not, or the state file is damaged, a warning is logged and an older one is
+/// given: first of those that the state file names, then of those in the directory, by the time of their index.
 ///
 /// ```
 /// # use tensorfleet::{Graph, Session, train::{Saver, latest_checkpoint}};
@@ -180,46 +227,18 @@ pub fn checkpoint_exists(prefix: &str) -> bool {
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
 pub fn latest_checkpoint(dir: &str) -> Result<Option<String>> {
-    latest_checkpoint_in(dir, STATE_FILE)
+    let Some(mut candidates) = Candidates::of(dir, STATE_FILE)? else { return Ok(None) };
+    let newest = candidates.find(CheckpointReader::check_files);
+    if let Some(warning) = candidates.warning(newest.as_deref()) {
+        warn!("{warning}");
+    }
+    Ok(newest)
 }
 
-pub(crate) fn latest_checkpoint_in(dir: &str, filename: &str) -> Result<Option<String>> {
-    let mut candidates = Vec::new();
-    match read_state(dir, filename) {
-        Ok(None) => return Ok(None),
-        Ok(Some(state)) => {
-            candidates.push(state.model_checkpoint_path);
-            candidates.extend(state.all_model_checkpoint_paths.into_iter().rev());
-        }
-        Err(status) if status.code() == Code::DataLoss => warn!(dir, "{}", status.text()),
-        Err(status) => return Err(status),
-    }
-    candidates.retain(|path| !path.is_empty());
-    let named = candidates.first().cloned();
-    let mut tried: Vec<PathBuf> = Vec::new();
-    candidates.extend(by_age(dir));
-    for candidate in candidates {
-        if tried.contains(&resolved(&candidate)) {
-            continue;
-        }
-        tried.push(resolved(&candidate));
-        match CheckpointReader::open(&candidate).and_then(|reader| reader.check_files()) {
-            Ok(()) => {
-                if named.as_ref() != Some(&candidate) {
-                    warn!(
-                        dir,
-                        checkpoint = candidate,
-                        "continuing from the newest checkpoint that is complete"
-                    );
-                }
-                return Ok(Some(candidate));
-            }
-            Err(status) => {
-                warn!(dir, checkpoint = candidate, "checkpoint is not complete: {}", status.message());
-            }
-        }
-    }
-    Ok(None)
+/// The newest complete checkpoint like [`latest_checkpoint`], for those who have been warned or do not care.
+pub(crate) fn newest_complete(dir: &str) -> Result<Option<String>> {
+    let candidates = Candidates::of(dir, STATE_FILE)?;
+    Ok(candidates.and_then(|mut candidates| candidates.find(CheckpointReader::check_files)))
 }
 
 /// The prefixes of the checkpoints in `dir`, newest first. A directory that cannot be listed has none.
@@ -264,6 +283,21 @@ mod tests {
             ("r", "/abs/m", "/abs/m"),
         ] {
             assert_eq!(relative_to(dir, path), expected, "{path} from {dir}");
+        }
+    }
+
+    #[test]
+    fn absolute_paths_within_their_directory_become_relative() {
+        for (dir, path, expected) in [
+            ("/r", "/r/m-3", "m-3"),
+            ("/r/", "/r//m", "m"),
+            ("/r", "/r/sub/m", "sub/m"),
+            ("/r", "/rest/m", "/rest/m"),
+            ("/r", "/r/../q/m", "/r/../q/m"),
+            ("/r", "m", "m"),
+            ("/", "/m", "m"),
+        ] {
+            assert_eq!(within(dir, path), expected, "{path} from {dir}");
         }
     }
 

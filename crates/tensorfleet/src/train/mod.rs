@@ -35,7 +35,7 @@
 //!   are what they are made of.
 //! - **Hooks**: [`StopAtStepHook`], [`LoggingTensorHook`], [`CheckpointSaverHook`], [`SummarySaverHook`], [`StepCounterHook`],
 //!   [`NanTensorHook`], [`FeedFnHook`], [`FinalOpsHook`], [`GlobalStepWaiterHook`]; [`SessionHook`] for one of your own.
-//! - **Checkpoints**: [`Saver`], [`latest_checkpoint`], [`get_checkpoint_state`];
+//! - **Checkpoints**: [`Saver`], [`latest_checkpoint`], [`restore_point`], [`get_checkpoint_state`];
 //!   [`CheckpointReader`](crate::checkpoint::CheckpointReader) looks into one.
 //! - **Threads**: [`Coordinator`] ends several together, [`QueueRunner`] keeps a queue filled.
 
@@ -63,7 +63,8 @@ mod sync_replicas;
 mod towers;
 
 pub use checkpoint_state::{
-    CheckpointState, checkpoint_exists, get_checkpoint_state, latest_checkpoint, update_checkpoint_state,
+    CheckpointState, RestorePoint, checkpoint_exists, get_checkpoint_state, latest_checkpoint, restore_point,
+    update_checkpoint_state,
 };
 pub use coordinator::Coordinator;
 pub use graph_file::write_graph;

@@ -10,14 +10,17 @@
 //!   while the parameter servers lived on, and initialising would throw away everybody's work. (If some have values
 //!   and some do not, the model is lost, and it is initialised as a whole.) [`Initialization::overwrite`] asks for the
 //!   behaviour of TensorFlow, which always initialises.
-//! - A newest checkpoint that is damaged is passed over for the one before it, with a warning.
+//! - A newest checkpoint that is damaged is passed over for the one before it, and a damaged state file for what is in its
+//!   directory, with a warning.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tensorfleet_core::{Code, Result, Status, Tensor};
 
-use super::checkpoint_state::{checkpoint_exists, get_checkpoint_state};
+use super::checkpoint_state::{
+    Candidate, Candidates, STATE_FILE, checkpoint_exists, missing, unnamed_checkpoints,
+};
 use super::notice;
 use super::saver::Saver;
 use crate::checkpoint::CheckpointReader;
@@ -278,33 +281,38 @@ impl SessionManager {
         }
         let Some(dir) = &init.checkpoint_dir else { return Ok(None) };
         let mut wait = Wait::new(self.max_wait, self.recovery_wait);
-        let state = loop {
-            match get_checkpoint_state(dir)? {
-                Some(state) => break state,
+        let mut candidates = loop {
+            match Candidates::of(dir, STATE_FILE)? {
+                Some(candidates) => break candidates,
                 None if init.wait_for_checkpoint => wait.pause(|| format!("a checkpoint in {dir}"))?,
-                None => return Ok(None),
+                None => {
+                    unnamed_checkpoints(dir).into_iter().for_each(notice::warn);
+                    return Ok(None);
+                }
             }
         };
-        // The newest is named apart; the list runs from the oldest to it.
-        let newest = &state.model_checkpoint_path;
-        let older = state.all_model_checkpoint_paths.iter().rev().filter(|&path| path != newest);
-        let mut first_error = None;
-        for path in std::iter::once(newest).chain(older) {
-            match restore_from(saver, session, path) {
+        while let Some(Candidate { path, is_named }) = candidates.next() {
+            match restore_from(saver, session, &path) {
                 Ok(()) => {
+                    candidates.warning(Some(&path)).into_iter().for_each(notice::warn);
                     notice::info(format!("Restoring parameters from {path}"));
-                    let kept: Vec<String> = state.all_model_checkpoint_paths.clone();
-                    saver.recover_last_checkpoints(&kept);
-                    return Ok(Some(path.clone()));
+                    saver.recover_last_checkpoints(&candidates.own());
+                    return Ok(Some(path));
                 }
-                Err(error) if is_damage(&error, path) => {
-                    notice::warn(format!("checkpoint {path} cannot be read, trying the one before: {error}"));
-                    first_error.get_or_insert(error);
+                // What nobody has named may be of another model.
+                Err(error) if is_damage(&error, &path) || (!is_named && !is_preemption(&error)) => {
+                    candidates.pass_over(path, error);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Err(first_error.unwrap_or_else(|| Status::not_found(format!("no checkpoint is listed in {dir}"))))
+        match candidates.failure() {
+            Some(error) => Err(error),
+            None => {
+                candidates.warning(None).into_iter().for_each(notice::warn);
+                Ok(None)
+            }
+        }
     }
 
     fn initialize(&self, session: &Session, init: &Initialization) -> Result<()> {
@@ -392,7 +400,7 @@ fn is_damage(error: &Status, path: &str) -> bool {
 
 fn restore_from(saver: &Saver, session: &Session, path: &str) -> Result<()> {
     if !checkpoint_exists(path) {
-        return Err(Status::new(Code::DataLoss, format!("the files of {path} are missing")));
+        return Err(missing());
     }
     saver.restore(session, path)
 }

@@ -10,10 +10,10 @@ use crate::graph::Graph;
 use crate::output::Output;
 use crate::session::Session;
 use crate::summary::{FileWriter, SessionStatus};
+use crate::train::checkpoint_state::newest_complete;
 use crate::train::graph_file::write_graph;
 use crate::train::{
-    Coordinator, RunArgs, RunContext, RunValues, Saver, Scaffold, SessionHook, checkpoint_exists,
-    latest_checkpoint, notice,
+    Coordinator, RunArgs, RunContext, RunValues, Saver, Scaffold, SessionHook, checkpoint_exists, notice,
 };
 
 /// The name of checkpoints, before the step.
@@ -173,8 +173,10 @@ impl CheckpointSaverHook {
 
     fn is_saved(&self, step: i64) -> Result<bool> {
         let path = format!("{}-{step}", self.save_path);
-        Ok(latest_checkpoint(&self.checkpoint_dir)?.is_some_and(|newest| newest == path)
-            && checkpoint_exists(&path))
+        // One that was restored may be older than the newest, which may be damaged in a way that only reading it shows.
+        let is_whole = self.saver()?.has_restored(&path)
+            || newest_complete(&self.checkpoint_dir)?.is_some_and(|newest| newest == path);
+        Ok(is_whole && checkpoint_exists(&path))
     }
 }
 

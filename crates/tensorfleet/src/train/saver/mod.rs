@@ -407,7 +407,14 @@ impl Saver {
         session
             .feed(&filename, prefix)
             .run(&restore)
-            .map_err(|status| status.context(format!("Checkpoint {prefix} could not be restored")))
+            .map_err(|status| status.context(format!("Checkpoint {prefix} could not be restored")))?;
+        self.retention.lock().set_restored(prefix);
+        Ok(())
+    }
+
+    /// Whether the last restore was of this checkpoint.
+    pub(crate) fn has_restored(&self, prefix: &str) -> bool {
+        self.retention.lock().restored() == Some(prefix)
     }
 
     fn check_session(&self, session: &Session) -> Result<()> {
@@ -429,7 +436,7 @@ impl Saver {
     }
 
     /// Takes over checkpoints of an earlier program, oldest first, so that they are deleted in their turn. Those that do
-    /// not exist are left out.
+    /// not exist are left out, and those in another directory than the one that is saved to are never deleted.
     pub fn recover_last_checkpoints(&self, paths: &[String]) {
         self.retention.lock().recover(paths);
     }

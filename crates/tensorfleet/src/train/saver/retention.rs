@@ -6,7 +6,7 @@ use tensorfleet_proto::tensorflow::SaverDef;
 use tracing::warn;
 
 use super::files;
-use crate::train::checkpoint_state::{checkpoint_exists, read_state, resolved};
+use crate::train::checkpoint_state::{checkpoint_exists, lies_in, read_state, resolved};
 
 /// The checkpoints of a saver.
 #[derive(Clone, Debug)]
@@ -19,6 +19,11 @@ pub(super) struct Retention {
     /// Oldest first, with the time each was made.
     last: Vec<(String, f64)>,
     to_delete: Vec<(String, f64)>,
+    /// What an earlier program has left. It is deleted only in the directory that is saved to: a state file that was
+    /// copied may name the checkpoints of the original.
+    recovered: Vec<String>,
+    /// The checkpoint that the variables were restored from last.
+    restored: Option<String>,
 }
 
 fn now() -> f64 {
@@ -34,6 +39,8 @@ impl Retention {
             next_kept_time: now() + keep_every_seconds,
             last: Vec::new(),
             to_delete: Vec::new(),
+            recovered: Vec::new(),
+            restored: None,
         }
     }
 
@@ -47,6 +54,7 @@ impl Retention {
             return;
         }
         self.last.retain(|(path, _)| path != prefix);
+        self.recovered.retain(|path| path != prefix);
         self.last.push((prefix.to_string(), time));
         if self.last.len() > self.max_to_keep {
             self.to_delete.push(self.last.remove(0));
@@ -61,7 +69,20 @@ impl Retention {
             Some(modified.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64()))
         };
         let found = paths.iter().filter(|path| checkpoint_exists(path));
-        self.last = found.filter_map(|path| Some((path.clone(), time(path)?))).collect();
+        let found: Vec<(String, f64)> = found.filter_map(|path| Some((path.clone(), time(path)?))).collect();
+        // What this saver has written itself stays its own when it goes back to it.
+        let is_own =
+            |path: &String| self.last.iter().any(|(own, _)| own == path) && !self.recovered.contains(path);
+        self.recovered = found.iter().map(|(path, _)| path).filter(|path| !is_own(path)).cloned().collect();
+        self.last = found;
+    }
+
+    pub(super) fn set_restored(&mut self, prefix: &str) {
+        self.restored = Some(prefix.to_string());
+    }
+
+    pub(super) fn restored(&self) -> Option<&str> {
+        self.restored.as_deref()
     }
 
     pub(super) fn last_checkpoints(&self) -> Vec<String> {
@@ -86,7 +107,8 @@ impl Retention {
         expired
     }
 
-    /// Deletes what is too old. What the state file names is never deleted, by whatever path.
+    /// Deletes what is too old. What the state file names is never deleted, by whatever path; nor is what this saver has
+    /// not written and lies in another directory than `dir`.
     pub(super) fn delete_old(&mut self, dir: &str, state_file: &str, meta_suffix: &str) {
         let expired = self.expired();
         if expired.is_empty() {
@@ -104,7 +126,8 @@ impl Retention {
             }
         };
         for path in expired {
-            if !named.contains(&resolved(&path)) {
+            let is_foreign = self.recovered.contains(&path) && !lies_in(dir, &path);
+            if !is_foreign && !named.contains(&resolved(&path)) {
                 files::remove_checkpoint(&path, meta_suffix);
             }
         }
