@@ -139,12 +139,13 @@ fn long_steps(text: &mut String, findings: &[Finding]) {
             }
             let task = status.task.replace("/replica:0", "");
             let age = duration(step.age_seconds);
+            // A step that has not begun here, or is over, is of no session that the task knows.
+            let session = match step.session.is_empty() {
+                true => String::new(),
+                false => format!(", session {}", step.session),
+            };
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "step {} on {task}: {}, {age}, session {}",
-                step.step_id, step.state, step.session
-            );
+            let _ = writeln!(text, "step {} on {task}: {}, {age}{session}", step.step_id, step.state);
             for wait in step.waiting_for.iter().take(MAX_WAITS) {
                 let _ = writeln!(text, "  waits for {wait}");
             }
@@ -198,6 +199,8 @@ mod tests {
             "steps": [
                 {"step_id": 7, "session": "s", "age_seconds": 12.0, "state": "running",
                  "waiting_for": (0..10).map(|n| format!("edge {n} from /job:worker/task:1")).collect::<Vec<_>>()},
+                {"step_id": 9, "session": "", "age_seconds": 5.0, "state": "over, not yet cleaned up",
+                 "waiting_for": []},
                 {"step_id": 8, "session": "s", "age_seconds": 0.2, "state": "running", "waiting_for": []},
             ],
             "totals": {"steps": 1, "failed_steps": 0, "bytes_sent": 0, "bytes_received": 0},
@@ -232,11 +235,12 @@ mod tests {
         let text = render(&findings, None, &Terminal::default());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "TASK                ADDRESS  STATE    PID   UP    MEMORY  SESSIONS  STEPS");
-        assert_eq!(lines[1], "/job:ps/task:0      a:1      up       4711  75 s  12 MB   1         2");
+        assert_eq!(lines[1], "/job:ps/task:0      a:1      up       4711  75 s  12 MB   1         3");
         assert_eq!(lines[2], "/job:worker/task:1  c:1      refused  -     -     -       -         -");
         assert!(text.contains("\nDEVICES\n/job:ps/replica:0/task:0/device:CPU:0\n"));
         assert!(text.contains("step 7 on /job:ps/task:0: running, 12 s, session s\n  waits for edge 0 from"));
         assert!(text.contains("  … and 2 more\n"));
+        assert!(text.contains("step 9 on /job:ps/task:0: over, not yet cleaned up, 5.0 s\n"), "{text}");
         assert!(!text.contains("step 8"), "a young step is not worth a line");
         assert!(text.ends_with("\nTROUBLE\n/job:worker/task:1: c:1: connection refused\n"));
     }

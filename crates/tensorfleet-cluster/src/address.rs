@@ -14,37 +14,41 @@ const SCHEME: &str = "grpc://";
 
 /// Splits `host:port`. The host of an IPv6 address, which must stand in brackets, comes without them.
 pub fn split(address: &str) -> Result<(&str, u16)> {
-    let malformed = |why: String| {
+    parts(address).map_err(|why| {
         let shown: String = address.chars().take(100).collect();
         Status::invalid_argument(format!("malformed address '{shown}': {why}; expected HOST:PORT"))
-    };
+    })
+}
+
+/// Host and port, or what is wrong.
+fn parts(address: &str) -> Result<(&str, u16), String> {
     if let Some((scheme, _)) = address.split_once("://") {
-        return Err(malformed(format!("it begins with a scheme, '{scheme}://'")));
+        return Err(format!("it begins with a scheme, '{scheme}://'"));
     }
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let Some((host, after)) = rest.split_once(']') else {
-                return Err(malformed("the bracket is not closed".into()));
+                return Err("the bracket is not closed".into());
             };
             let plain = host.split_once('%').map_or(host, |(plain, _zone)| plain);
             if plain.parse::<Ipv6Addr>().is_err() {
-                return Err(malformed(format!("'{host}' is not an IPv6 address")));
+                return Err(format!("'{host}' is not an IPv6 address"));
             }
-            (host, after.strip_prefix(':').ok_or_else(|| malformed("it has no port".into()))?)
+            (host, after.strip_prefix(':').ok_or("it has no port")?)
         }
         None => {
-            let (host, port) = address.rsplit_once(':').ok_or_else(|| malformed("it has no port".into()))?;
+            let (host, port) = address.rsplit_once(':').ok_or("it has no port")?;
             if host.contains(':') {
-                return Err(malformed("an IPv6 address must stand in brackets, like [::1]:2222".into()));
+                return Err("an IPv6 address must stand in brackets, like [::1]:2222".into());
             }
-            check_host(host).map_err(malformed)?;
+            check_host(host)?;
             (host, port)
         }
     };
     if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(malformed(format!("its port '{port}' is not a number")));
+        return Err(format!("its port '{port}' is not a number"));
     }
-    let port = port.parse().map_err(|_| malformed(format!("its port {port} is larger than 65535")))?;
+    let port = port.parse().map_err(|_| format!("its port {port} is larger than 65535"))?;
     Ok((host, port))
 }
 
@@ -55,7 +59,8 @@ fn check_host(host: &str) -> Result<(), String> {
     if host.len() > MAX_HOST_BYTES {
         return Err(format!("its host has more than {MAX_HOST_BYTES} bytes"));
     }
-    let fits = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '.' | '_');
+    // What the wire calls an authority is ASCII; names in other scripts have such a form (`xn--…`), too.
+    let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     match host.chars().find(|c| !fits(c)) {
         Some(odd) => Err(format!("its host has the character {odd:?}")),
         None => Ok(()),
@@ -76,10 +81,11 @@ pub(crate) fn normalised(host: &str, port: u16) -> (String, u16) {
 /// # Ok::<(), tensorfleet_core::Status>(())
 /// ```
 pub fn from_target(target: &str) -> Result<&str> {
-    let expected = "expected 'grpc://HOST:PORT', or '' for a session in this process";
     let wrong = |why: String| {
         let shown: String = target.chars().take(100).collect();
-        Status::invalid_argument(format!("cannot connect to session target '{shown}': {why}; {expected}"))
+        Status::invalid_argument(format!(
+            "cannot connect to '{shown}': {why}; expected HOST:PORT or grpc://HOST:PORT"
+        ))
     };
     let address = match target.split_once("://") {
         _ if target.starts_with(SCHEME) => &target[SCHEME.len()..],
@@ -87,7 +93,7 @@ pub fn from_target(target: &str) -> Result<&str> {
         None => target,
     };
     let address = address.strip_suffix('/').unwrap_or(address);
-    let (_, port) = split(address).map_err(|status| wrong(status.text().to_string()))?;
+    let (_, port) = parts(address).map_err(wrong)?;
     if port == 0 {
         return Err(wrong("nobody can be reached at port 0".into()));
     }
@@ -123,6 +129,7 @@ mod tests {
             ("[localhost]:1", "is not an IPv6 address"),
             ("grpc://host:1", "begins with a scheme"),
             ("ho st:1", "character ' '"),
+            ("höst:1", "character 'ö'"),
             ("", "has no port"),
         ] {
             let status = split(address).unwrap_err();
@@ -140,7 +147,8 @@ mod tests {
         for target in ["http://host:1", "local", "grpc://host", "grpc+verbs://host:1", "grpc://host:0", "é"]
         {
             let status = from_target(target).unwrap_err();
-            assert!(status.text().contains("grpc://HOST:PORT"), "{status}");
+            assert!(status.text().ends_with("; expected HOST:PORT or grpc://HOST:PORT"), "{status}");
+            assert_eq!(status.text().matches("expected").count(), 1, "{status}");
         }
     }
 }

@@ -35,7 +35,8 @@ pub struct TfConfig {
 impl TfConfig {
     /// Reads the value of the variable.
     pub fn parse(text: &str) -> Result<TfConfig> {
-        TfConfig::from_entry(&Entry::from_json(text)?).map_err(|status| status.context("TF_CONFIG"))
+        let config = Entry::from_json(text).and_then(|entry| TfConfig::from_entry(&entry));
+        config.map_err(|status| status.context("TF_CONFIG"))
     }
 
     fn from_entry(config: &Entry) -> Result<TfConfig> {

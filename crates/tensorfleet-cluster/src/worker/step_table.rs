@@ -297,7 +297,8 @@ impl StepEntry {
             StepState::Ended { .. } => (String::new(), "over, not yet cleaned up", Vec::new()),
         };
         let asked = self.rendezvous.awaited_keys().into_iter();
-        waiting_for.extend(asked.map(|key| format!("somebody waits here for {}", describe(&key))));
+        // Another task has asked for it: that its part of the step stands still is explained here.
+        waiting_for.extend(asked.map(|key| format!("{}, which is still to be made here", describe(&key))));
         StepReport { id: self.id, session, age: self.created.elapsed(), state, waiting_for }
     }
 }
@@ -388,6 +389,8 @@ mod tests {
         let mut early = Box::pin(table.receive(7, KEY.to_string()));
         assert!(early.as_mut().now_or_never().is_none());
         assert_eq!(table.entries().len(), 1);
+        let waits = &table.report()[0].waiting_for;
+        assert_eq!(*waits, ["tensor x from /job:a to /job:b, which is still to be made here"]);
         drop(early);
         assert_eq!(table.entries().len(), 0);
     }
