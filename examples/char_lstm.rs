@@ -13,7 +13,7 @@ use tensorfleet::train::{Adam, MinimizeOptions, MonitoredTrainingSession, Optimi
 use tensorfleet::{
     DType, Graph, LstmCell, Operation, Output, Result, Session, Status, Tensor, replica_device_setter,
 };
-use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say, text};
+use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, learning_rate, say, text};
 
 /// Sentences to train on and to be judged by.
 const TRAIN_SENTENCES: usize = 4000;
@@ -29,7 +29,7 @@ struct Flags {
     cluster: ClusterFlags,
 
     /// Total number of (global) training steps of all workers.
-    #[arg(long, default_value_t = 600)]
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(i64).range(0..))]
     train_steps: i64,
 
     /// How many places of the text are read at the same time.
@@ -45,7 +45,7 @@ struct Flags {
     hidden_units: u32,
 
     /// Learning rate.
-    #[arg(long, default_value_t = 0.005)]
+    #[arg(long, default_value_t = 0.005, value_parser = learning_rate)]
     learning_rate: f64,
 
     /// How many characters to write at the end.
@@ -54,7 +54,7 @@ struct Flags {
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     let place = flags.cluster.place(1, 1)?;
     match place.task.job.as_str() {
         "worker" => train(&flags, &place),

@@ -15,7 +15,7 @@ struct Flags {
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     // The cluster, made of jobs.
     let addresses = local_addresses(5, flags.base_port)?;
     let (ps, workers) = addresses.split_at(2);

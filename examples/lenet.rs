@@ -14,7 +14,7 @@ use tensorfleet::{
     replica_device_setter,
 };
 use tensorfleet_datasets::{DataSet, mnist};
-use tensorfleet_examples::{ClusterFlags, Pace, Place, say};
+use tensorfleet_examples::{ClusterFlags, Pace, Place, learning_rate, say};
 
 /// Batches that are made ahead of the steps that need them.
 const AHEAD: usize = 8;
@@ -45,12 +45,12 @@ struct Flags {
     batch_size: u32,
 
     /// Learning rate at the start; it falls to nothing at the end.
-    #[arg(long, default_value_t = 0.003)]
+    #[arg(long, default_value_t = 0.003, value_parser = learning_rate)]
     learning_rate: f64,
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     let place = flags.cluster.place(1, flags.num_towers as usize)?;
     match place.is_chief() {
         true => train(&flags, &place),

@@ -54,8 +54,25 @@ pub struct ClusterFlags {
     task: TaskFlags,
 
     /// How long to wait for tasks that do not answer, and for the chief.
-    #[arg(long = "wait_secs", alias = "wait-secs", value_name = "SECONDS", default_value_t = 120)]
+    #[arg(
+        long = "wait_secs",
+        alias = "wait-secs",
+        value_name = "SECONDS",
+        default_value_t = 120,
+        value_parser = whole_number
+    )]
     pub wait_secs: u64,
+}
+
+/// A flag that is a whole number. For small numbers clap's ranges do; what they say of a large one that is negative is of digits.
+pub fn whole_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
+/// A flag that says how far a step goes.
+pub fn learning_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "expected a number above 0, e.g. 0.01".to_string())
 }
 
 impl ClusterFlags {

@@ -1,9 +1,15 @@
 //! Fits a line to points by gradient descent: how a TensorFlow program looks in Rust.
 
+use clap::Parser;
 use tensorfleet::train::{GradientDescent, Optimizer};
 use tensorfleet::{DType, Graph, Result, Session};
 
+/// Fits a line to points by gradient descent, in this process.
+#[derive(Parser)]
+struct Flags {}
+
 fn main() -> Result<()> {
+    let Flags {} = tensorfleet::flags::parse();
     let g = Graph::new();
     let x = g.placeholder_named("x", DType::Float, [-1]);
     let y = g.placeholder_named("y", DType::Float, [-1]);

@@ -4,7 +4,7 @@
 use clap::Parser;
 use tensorfleet::train::{GradientDescent, MinimizeOptions, Optimizer, Saver, Supervisor};
 use tensorfleet::{DType, Graph, PartialShape, Result, replica_device_setter};
-use tensorfleet_examples::{ClusterFlags, noisy_line, numbers, say};
+use tensorfleet_examples::{ClusterFlags, noisy_line, numbers, say, whole_number};
 
 /// Passes over the points between two lines of output.
 const DISPLAY_STEP: i64 = 2;
@@ -21,16 +21,16 @@ struct Flags {
     logdir: String,
 
     /// How often to go through all points, all workers together.
-    #[arg(long, default_value_t = 2200)]
+    #[arg(long, default_value_t = 2200, value_parser = clap::value_parser!(i64).range(0..))]
     training_epochs: i64,
 
     /// Saves every so many seconds.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = whole_number)]
     save_model_secs: u64,
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     let (cluster, task) = flags.cluster.resolve()?;
     let server = flags.cluster.serve(&cluster, &task)?;
     // The parameter server stays, for a chief that is started again any time later.

@@ -14,7 +14,7 @@ use tensorfleet::{
     Variable, flags, replica_device_setter,
 };
 use tensorfleet_datasets::{DataSets, mnist};
-use tensorfleet_examples::{ClusterFlags, LogDir, say};
+use tensorfleet_examples::{ClusterFlags, LogDir, learning_rate, say};
 
 const IMAGE_PIXELS: i32 = 28;
 
@@ -40,14 +40,14 @@ struct Flags {
 
     /// Number of replicas to aggregate before an update (for --sync_replicas only); all workers, if nothing is said.
     #[arg(long)]
-    replicas_to_aggregate: Option<usize>,
+    replicas_to_aggregate: Option<u32>,
 
     /// Number of units in the hidden layer.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i32).range(1..))]
     hidden_units: i32,
 
     /// Number of (global) training steps to perform.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(i32).range(0..))]
     train_steps: i32,
 
     /// Training batch size.
@@ -74,7 +74,7 @@ struct Flags {
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     if flags.download_only {
         let dir = flags.data_dir.as_deref().ok_or_else(|| {
             Status::invalid_argument("--download_only needs --data_dir: say where to store the files")
@@ -231,7 +231,7 @@ fn build(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, g: &Graph) -> Resu
         let cross_entropy = (&y_ * y.clip_by_value(1e-10, 1.0)?.log()?).reduce_sum(..)?.neg()?;
         let accuracy = y.argmax(1)?.equal(y_.argmax(1)?)?.cast(DType::Float)?.reduce_mean(..)?;
 
-        let replicas_to_aggregate = flags.replicas_to_aggregate.unwrap_or(num_workers);
+        let replicas_to_aggregate = flags.replicas_to_aggregate.map_or(num_workers, |count| count as usize);
         let sync = flags.sync_replicas.then(|| {
             SyncReplicasOptimizer::new(Adam::new(flags.learning_rate), replicas_to_aggregate)
                 .total_num_replicas(num_workers)
@@ -250,11 +250,6 @@ fn build(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, g: &Graph) -> Resu
         let step_after = g.control_dependencies([&train_step], || counter.read_value())?;
         Ok(Model { x, y_, global_step, cross_entropy, accuracy, train_step, step_after, sync })
     })
-}
-
-fn learning_rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "expected a number above 0, e.g. 0.01".to_string())
 }
 
 /// Seconds since 1970.

@@ -3,7 +3,7 @@
 use clap::Parser;
 use tensorfleet::train::{Adagrad, MinimizeOptions, Optimizer, Saver, Supervisor};
 use tensorfleet::{DType, Graph, PartialShape, Result, replica_device_setter};
-use tensorfleet_examples::{ClusterFlags, noisy_line, numbers, say, shuffle};
+use tensorfleet_examples::{ClusterFlags, noisy_line, numbers, say, shuffle, whole_number};
 
 /// Fits y = 2x + 0.2 on a parameter server and any number of workers, with the optimizer Adagrad.
 #[derive(Parser)]
@@ -17,16 +17,16 @@ struct Flags {
     logdir: String,
 
     /// How many rounds this worker makes; 0 to go on until it is stopped.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = whole_number)]
     rounds: u64,
 
     /// How many passes over its points make a round.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = whole_number)]
     passes: u64,
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     // The cluster, from the command line.
     let (cluster, task) = flags.cluster.resolve()?;
 

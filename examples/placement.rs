@@ -24,7 +24,7 @@ struct Flags {
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     let g = Graph::new();
     g.set_random_seed(1);
     let (weights_1, biases_1) = g.device("/job:ps/task:0", || -> Result<_> {

@@ -31,7 +31,7 @@ struct Flags {
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     let mut mnist = mnist::embedded()?;
     let g = Graph::new();
     let optimizer = Adam::new(0.005);

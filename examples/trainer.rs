@@ -27,12 +27,12 @@ struct Flags {
     save_checkpoint_secs: f64,
 
     /// The (global) step to stop at.
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(i64).range(0..))]
     last_step: i64,
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     // The cluster of parameter servers and workers.
     let (cluster, task) = flags.cluster.resolve()?;
 

@@ -30,6 +30,10 @@ const AHEAD: usize = 4;
 /// Examples at the end.
 const TEST_BATCHES: u64 = 40;
 const TEST_BATCH: usize = 1000;
+/// Six times the longest table of `benches/`; with vectors of 8 and what the optimizers add up, 7 GB.
+const MAX_ROWS: i64 = 100_000_000;
+/// They all stand in memory, 18 KB each with 200 examples.
+const MAX_REPEATED_BATCHES: i64 = 10_000;
 
 /// Predicts clicks on made-up data with tables divided over parameter servers.
 #[derive(Parser)]
@@ -39,7 +43,7 @@ struct Flags {
     cluster: ClusterFlags,
 
     /// Total number of (global) training steps of all workers.
-    #[arg(long, default_value_t = 6000)]
+    #[arg(long, default_value_t = 6000, value_parser = clap::value_parser!(i64).range(0..))]
     train_steps: i64,
 
     /// Examples per step.
@@ -51,12 +55,12 @@ struct Flags {
     embedding_size: u32,
 
     /// Rows of the tables, which the categories share. Small numbers come often in each category, as words and customers do.
-    #[arg(long, default_value_t = 2400, value_parser = clap::value_parser!(u64).range(FIELDS as u64..))]
-    rows: u64,
+    #[arg(long, default_value_t = 2400, value_parser = clap::value_parser!(u32).range(FIELDS as i64..=MAX_ROWS))]
+    rows: u32,
 
     /// Makes so many batches at the start and takes them in turn, to measure the training alone.
-    #[arg(long)]
-    repeat_batches: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=MAX_REPEATED_BATCHES))]
+    repeat_batches: Option<u32>,
 
     /// After how many of its own steps a worker says how far it is.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
@@ -64,7 +68,7 @@ struct Flags {
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     let place = flags.cluster.place(2, 1)?;
     match place.task.job.as_str() {
         "worker" => train(&flags, &place),
@@ -143,7 +147,7 @@ fn batches(
     let mut drawn = std::iter::repeat_with(move || hidden.draw(&mut random, size));
     Ok(match flags.repeat_batches {
         Some(count) => {
-            let made = drawn.by_ref().take(count).collect::<Result<Vec<Examples>>>()?;
+            let made = drawn.by_ref().take(count as usize).collect::<Result<Vec<Examples>>>()?;
             Box::new(Dataset::repeated(made, None))
         }
         None => Box::new(Dataset::of_results(drawn).prefetch(AHEAD)),

@@ -18,7 +18,7 @@ use tensorfleet::{
     SampledLoss, Status, Tensor, replica_device_setter,
 };
 use tensorfleet_datasets::text;
-use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, say};
+use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, learning_rate, say};
 
 /// Batches that are made ahead of the steps that need them.
 const AHEAD: usize = 4;
@@ -68,7 +68,7 @@ struct Flags {
     show: Vec<String>,
 
     /// Total number of (global) training steps of all workers.
-    #[arg(long, default_value_t = 20000)]
+    #[arg(long, default_value_t = 20000, value_parser = clap::value_parser!(i64).range(0..))]
     train_steps: i64,
 
     /// Pairs of a word and a word near it per step.
@@ -84,12 +84,12 @@ struct Flags {
     num_sampled: i64,
 
     /// How far one step changes the vectors.
-    #[arg(long, default_value_t = 0.5)]
+    #[arg(long, default_value_t = 0.5, value_parser = learning_rate)]
     learning_rate: f64,
 }
 
 fn main() -> Result<()> {
-    let flags = Flags::parse();
+    let flags: Flags = tensorfleet::flags::parse();
     let place = flags.cluster.place(2, 1)?;
     match place.task.job.as_str() {
         "worker" => train(&flags, &place),
@@ -208,11 +208,18 @@ fn judge(flags: &Flags, vocabulary: &Vocabulary, table: &[f32]) {
     let ids: HashMap<&str, usize> = vocabulary.words.iter().map(String::as_str).zip(0..).collect();
     let frequent: Vec<usize> =
         (0..vocabulary.words.len()).filter(|&id| vocabulary.counts[id] >= MIN_SHOWN_COUNT).collect();
+    let mut unknown = Vec::new();
     for word in &flags.show {
-        let Some(&id) = ids.get(word.as_str()) else { continue };
+        let Some(&id) = ids.get(word.as_str()) else {
+            unknown.push(word.as_str());
+            continue;
+        };
         let near = vectors.nearest(id, &frequent, SHOWN);
         let near: Vec<&str> = near.iter().map(|&id| vocabulary.words[id].as_str()).collect();
         say!("Nearest to {word}: {}", near.join(", "));
+    }
+    if !unknown.is_empty() {
+        say!("Not in the text, or fewer than {MIN_COUNT} times: {}", unknown.join(", "));
     }
     // The words of groups that occur, with the numbers of their groups.
     let grouped = GROUPS.iter().enumerate();

@@ -88,8 +88,10 @@ fn word2vec_learns_from_a_text_of_ones_own() {
     let sentences = ["the cat runs home", "the dog runs home", "a sun shines bright", "a moon shines bright"];
     std::fs::write(&path, format!("{}. ", sentences.join(". ")).repeat(200)).unwrap();
     let data = format!("--data={}", path.display());
-    let arguments = [&*data, "--train_steps=600", "--num_sampled=4", "--embedding_size=8", "--show=cat,moon"];
+    let show = "--show=cat,xyzzy,moon";
+    let arguments = [&*data, "--train_steps=600", "--num_sampled=4", "--embedding_size=8", show];
     let lines = lines_of("word2vec", &arguments);
+    assert!(lines.iter().any(|line| line == "Not in the text, or fewer than 5 times: xyzzy"), "{lines:#?}");
     assert!(lines.iter().any(|line| line.contains("10 of them different")), "{lines:#?}");
     let end = lines.last().unwrap();
     assert!(end.contains("no words by which to judge"), "{lines:#?}");
@@ -117,4 +119,35 @@ fn a_text_that_is_too_short_is_refused() {
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("1024 places of 1024 characters do not fit"), "{text}");
+}
+
+/// Some of these trained nothing, or something that is no number, with exit code 0; some were an overflow or a flag that clap did
+/// not know.
+#[test]
+fn numbers_that_make_no_sense_are_refused_before_anything_is_done() {
+    for (name, flag, value) in [
+        ("wide_and_deep", "--rows", "99999999999999"),
+        ("wide_and_deep", "--repeat_batches", "0"),
+        ("wide_and_deep", "--repeat_batches", "99999999999"),
+        ("wide_and_deep", "--train_steps", "-1"),
+        ("char_lstm", "--learning_rate", "NaN"),
+        ("lenet", "--learning_rate", "-0.1"),
+        ("word2vec", "--learning_rate", "inf"),
+        ("placement", "--steps", "-1"),
+        ("partial_results", "--passes", "-1"),
+        ("mnist_replica", "--replicas_to_aggregate", "-1"),
+    ] {
+        let output = Command::new(example(name).unwrap()).args([flag, value]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name} {flag} {value}: {text}");
+        assert!(text.starts_with(&format!("error: invalid value '{value}' for '{flag} ")), "{text}");
+    }
+}
+
+#[test]
+fn programs_without_flags_tell_what_they_do() {
+    for name in ["hello", "line_fit"] {
+        let lines = lines_of(name, &["--help"]);
+        assert!(lines.iter().any(|line| line.starts_with("Usage: ")), "{name}: {lines:#?}");
+    }
 }

@@ -26,7 +26,7 @@
 //! # Ok::<(), tensorfleet::Status>(())
 //! ```
 
-use clap::Args;
+use clap::{Args, Command, Parser};
 use tensorfleet_core::bail;
 
 use crate::{ClusterSpec, Result, Status, TaskId, TfConfig};
@@ -64,6 +64,28 @@ impl TaskFlags {
     pub fn resolve(&self) -> Result<(ClusterSpec, TaskId)> {
         resolve(self, std::env::var("TF_CONFIG").ok().as_deref())
     }
+}
+
+/// Reads the flags of a program, as [`Parser::parse`] does, except that `--steps -5` gives `--steps` a value, which its parser
+/// refuses in its own words. clap on its own takes `-5` for a flag that does not exist.
+pub fn parse<P: Parser>() -> P {
+    let mut command = command::<P>();
+    let mut matches = command.clone().get_matches();
+    P::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+/// The command line that [`parse`] reads.
+pub fn command<P: Parser>() -> Command {
+    with_negative_numbers(P::command())
+}
+
+fn with_negative_numbers(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let takes_value = arg.get_action().takes_values() && !arg.is_positional();
+        if takes_value { arg.allow_negative_numbers(true) } else { arg }
+    });
+    // Only as deep as a program's own commands are.
+    command.mut_subcommands(with_negative_numbers)
 }
 
 /// A flag that is on or off, written as TensorFlow's programs write it: `--sync_replicas=True`, `=false`, `=1`.
@@ -140,7 +162,10 @@ fn missing(flags_are: &str, meaning: &str, cluster: &ClusterSpec) -> Status {
         .map(|job| {
             let indices = cluster.task_indices(job).unwrap_or_default();
             let (first, last) = (indices.first().unwrap_or(&0), indices.last().unwrap_or(&0));
-            if first == last { format!("{job} {first}") } else { format!("{job} {first}–{last}") }
+            match first == last {
+                true => format!("task {first} of job {job}"),
+                false => format!("tasks {first}–{last} of job {job}"),
+            }
         })
         .collect();
     Status::invalid_argument(format!(
@@ -198,7 +223,7 @@ mod tests {
         assert_refused(&none, Some("  "), "no cluster is given");
         let mut arguments = flags("a:1,b:1", "c:1", "", 0);
         assert_refused(&arguments, None, "--job_name is missing");
-        assert_refused(&arguments, None, "ps 0–1, worker 0");
+        assert_refused(&arguments, None, "(the cluster has tasks 0–1 of job ps, task 0 of job worker)");
         arguments.task_index = None;
         assert_refused(&arguments, None, "--job_name and --task_index are missing");
         arguments.job_name = Some("ps".into());
@@ -210,6 +235,35 @@ mod tests {
     fn a_task_outside_the_cluster_is_refused() {
         assert_refused(&flags("a:1", "b:1", "ps", 1), None, "No task with index 1 in job 'ps'");
         assert_refused(&flags("a:1", "b:1", "chief", 0), None, "No such job in cluster: 'chief'");
+    }
+
+    #[derive(Parser)]
+    struct Trainer {
+        #[command(subcommand)]
+        _what: Option<What>,
+        #[arg(long = "steps", value_parser = clap::value_parser!(u32).range(1..))]
+        _steps: Option<u32>,
+    }
+
+    #[derive(clap::Subcommand)]
+    enum What {
+        Graph {
+            #[arg(long = "batch")]
+            _batch: Option<u32>,
+        },
+    }
+
+    /// clap said that there is no argument '-5', or that it should come after '--'.
+    #[test]
+    fn a_negative_number_is_a_value_that_the_flag_refuses() {
+        for (arguments, words) in [
+            (&["t", "--steps", "-5"][..], "-5 is not in 1.."),
+            (&["t", "graph", "--batch", "-3"], "-3 is not in 0.."),
+        ] {
+            let error = command::<Trainer>().try_get_matches_from(arguments).unwrap_err().to_string();
+            assert!(error.contains("invalid value") && error.contains(words), "{error}");
+        }
+        command::<Trainer>().debug_assert();
     }
 
     #[test]
