@@ -43,7 +43,7 @@ First steps:
 
 Every command has examples in its --help.
 
-Exit codes: 0 done, 1 an error, 2 a mistake in the arguments.";
+Exit codes: 0 done, 1 an error, 2 a mistake in the arguments, 128 and a signal's number if it ended a run (130 is Ctrl-C).";
 
 /// What to do.
 #[derive(Subcommand, Debug)]
@@ -78,7 +78,8 @@ pub(crate) enum Command {
 }
 
 const STOP_HELP: &str = "\
-Every task of ours in the cluster lets running steps finish for a few seconds and exits with code 0.
+Every task of ours in the cluster lets running steps finish for a few seconds and exits with code 0. If one that may still run \
+cannot be told to end, the others are, and the exit code is 1.
 
 Examples:
   tensorfleet stop grpc://localhost:2222
@@ -141,7 +142,12 @@ pub(crate) struct ServeArguments {
     pub(crate) grace: Option<Duration>,
 
     /// How much memory requests under way may take before more are refused (default: three quarters of the machine's).
-    #[arg(long = "max-pending-mb", alias = "max_pending_mb", value_name = "MB")]
+    #[arg(
+        long = "max-pending-mb",
+        alias = "max_pending_mb",
+        value_name = "MB",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub(crate) max_pending_mb: Option<u32>,
 
     /// Let graphs read and write files below this directory, and nowhere else; may be given several times (default: graphs may touch

@@ -79,7 +79,8 @@ const MAX_TASKS: usize = 256;
 pub(crate) fn num_ps(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if count <= MAX_TASKS => Ok(count),
-        _ => Err(format!("expected a number from 0 to {MAX_TASKS}")),
+        // Whether there may be none is up to the command.
+        _ => Err(format!("expected a whole number, {MAX_TASKS} at most")),
     }
 }
 
@@ -215,9 +216,13 @@ impl Launch {
             return Ok(Verdict::GoOn);
         }
         if is_ps {
+            let look = match state.last_line.is_empty() {
+                true => "run it by itself to see why",
+                false => "see what it printed",
+            };
             return Ok(Verdict::Lost(Status::unavailable(format!(
-                "{obituary}; training cannot go on without its variables, so all tasks were stopped: see what it printed, or \
-                 have it started again with --restart 3"
+                "{obituary}; training cannot go on without its variables, so all tasks were stopped: {look}, or have it \
+                 started again with --restart 3"
             ))));
         }
         self.gutter.say(&obituary);
@@ -229,7 +234,7 @@ impl Launch {
         let (name, age) = (self.cluster.name(task), duration(self.cluster.age(task).as_secs_f64()));
         let last_line = self.tasks.get(task).map_or("", |state| &state.last_line).trim();
         if last_line.is_empty() {
-            return format!("{name} {end} after {age} without a word");
+            return format!("{name} {end} after {age} and printed nothing");
         }
         let shown: String = last_line.chars().take(LAST_LINE_CHARS).collect();
         let cut = if shown.len() < last_line.len() { "…" } else { "" };

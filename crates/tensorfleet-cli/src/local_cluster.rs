@@ -241,6 +241,9 @@ impl LocalCluster {
 fn not_started(program: &Program, error: &std::io::Error) -> Status {
     let name = program.program.to_string_lossy();
     match error.kind() {
+        _ if name.is_empty() => Status::invalid_argument(
+            "the name of the program is empty: name what to run, e.g. 'tensorfleet launch -- python3 trainer.py'",
+        ),
         std::io::ErrorKind::NotFound if name.contains('/') => Status::not_found(format!(
             "there is no program '{name}': name a file that exists, or a command of your PATH"
         )),

@@ -21,7 +21,6 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use tensorfleet_core::Status;
 use tracing_subscriber::EnvFilter;
 
@@ -47,7 +46,7 @@ impl From<Status> for Failure {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments: Arguments = tensorfleet::flags::parse();
     start_log(arguments.verbose);
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
@@ -68,15 +67,16 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err((Failure::Error(status), _)) => {
-            eprintln!("error: {}", status.text());
+            terminal::tell(&format!("error: {}", status.text()));
             ExitCode::from(1)
         }
         Err((Failure::Usage(status), command)) => {
-            eprintln!("error: {}\nFor examples try 'tensorfleet {command} --help'.", status.text());
+            let text = status.text();
+            terminal::tell(&format!("error: {text}\nFor examples try 'tensorfleet {command} --help'."));
             ExitCode::from(2)
         }
         Err((Failure::Trouble(status), _)) => {
-            eprintln!("error: {}", status.text());
+            terminal::tell(&format!("error: {}", status.text()));
             ExitCode::from(2)
         }
         Err((Failure::Exit(code), _)) => ExitCode::from(code),
@@ -94,5 +94,11 @@ fn start_log(verbose: u8) {
         Ok(filter) if verbose == 0 => EnvFilter::new(filter),
         _ => EnvFilter::new(default),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        // It would say so on the same stream, and panic when that fails, too.
+        .log_internal_errors(false)
+        .init();
 }

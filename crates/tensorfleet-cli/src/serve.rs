@@ -1,10 +1,11 @@
 //! `tensorfleet serve`: one task, from its start line to a graceful end.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use tensorfleet_cluster::{Server, ServerOptions};
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Result, Status, ensure};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -16,6 +17,9 @@ const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let (cluster, task) = arguments.task.resolve().map_err(Failure::Usage)?;
+    for directory in &arguments.allow_files {
+        check_directory(directory).map_err(Failure::Usage)?;
+    }
     let grace = arguments.grace.unwrap_or(GRACE);
     let mut options = ServerOptions::new(cluster, &task.job, task.index);
     options.bind = arguments.bind;
@@ -38,6 +42,22 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// One that does not exist cannot be resolved, so that nothing would confine graphs to it.
+fn check_directory(directory: &Path) -> Result<()> {
+    let shown = directory.display();
+    ensure!(
+        directory.exists(),
+        InvalidArgument,
+        "--allow-files: there is no directory {shown}; create it first, or name another"
+    );
+    ensure!(
+        directory.is_dir(),
+        InvalidArgument,
+        "--allow-files: {shown} is no directory; name the one that its files are in"
+    );
+    Ok(())
 }
 
 fn start_line(task: &str, server: &Server) -> String {

@@ -23,9 +23,10 @@ pub(crate) fn run(arguments: &StopArguments) -> Result<(), Failure> {
     let findings = survey(&arguments.target, PATIENCE).map_err(unreachable)?;
     // A task that cannot be ended must not keep the others running.
     let failures: Vec<Status> = findings.iter().filter_map(|finding| stop(finding).err()).collect();
-    match failures.into_iter().next() {
-        Some(first) => Err(first.into()),
-        None => Ok(()),
+    failures.iter().for_each(|status| terminal::tell(&format!("error: {}", status.text())));
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Exit(1)),
     }
 }
 
@@ -46,7 +47,19 @@ fn stop(finding: &Finding) -> Result<()> {
         }
         TaskState::TensorFlow => "is a TensorFlow server, which can only be ended with its process",
         TaskState::Another => "is left alone: another task answers there",
-        _ => "does not run",
+        TaskState::Refused => "does not run",
+        // Frozen, cut off or busy: whoever is told that it does not run would not look for its process.
+        TaskState::Silent => {
+            return Err(Status::unavailable(format!(
+                "{task} at {address} does not answer; it may still run: look for its process, or try again"
+            )));
+        }
+        TaskState::Unresolved | TaskState::Failed => {
+            let why = finding.error.as_deref().unwrap_or("it does not answer");
+            return Err(Status::unavailable(format!(
+                "{task} at {address} could not be told to end and may still run: {why}"
+            )));
+        }
     };
     terminal::print(&format!("{task} at {address} {outcome}\n"));
     Ok(())

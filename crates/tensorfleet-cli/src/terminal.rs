@@ -93,14 +93,17 @@ pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let _ = writeln!(
-                std::io::stderr(),
-                "error: the output cannot be written ({error}): send it elsewhere, or make room"
-            );
+            tell(&format!("error: the output cannot be written ({error}): send it elsewhere, or make room"));
             std::process::exit(1);
         }
         _ => {}
     }
+}
+
+/// Writes a line for people to standard error. When it cannot be written (`2>/dev/full`, `2>&1 | head`), nobody is left to be
+/// told; the exit code still says how the command ended, which a panic of `eprintln!` would hide.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// A file to write to: it does not exist, or it is an ordinary one. Writing replaces it, which would put a file in the place of a

@@ -142,6 +142,28 @@ fn mistakes_in_the_arguments_are_explained() {
     );
     let status = tensorfleet(&["status", "http://x:1"]).output().unwrap();
     assert_usage_error(&status, "grpc://HOST:PORT");
+    let status = tensorfleet(&["status", "nonsense"]).output().unwrap();
+    assert_usage_error(
+        &status,
+        "error: cannot connect to 'nonsense': it has no port; expected HOST:PORT or grpc://HOST:PORT\n",
+    );
+    // What cannot be connected to is no address of a cluster's either.
+    assert_usage_error(&tensorfleet(&["status", "ü:1"]).output().unwrap(), "character 'ü'");
+    let hosts = ["--ps_hosts=höst.inväl:1", "--job_name=ps", "--task_index=0"];
+    assert_usage_error(&serve(&hosts), "character 'ö'");
+    let train = tensorfleet(&["train", "mnist", "--steps", "-5"]).output().unwrap();
+    assert_usage_error(&train, "invalid value '-5' for '--steps <N>'");
+    let junk = tensorfleet(&["serve"]).env("TF_CONFIG", "junk").output().unwrap();
+    assert_usage_error(&junk, "error: TF_CONFIG: ");
+    let one = ["--ps_hosts=a:1", "--job_name=ps", "--task_index=0"];
+    let serve_one = |argument: &str| serve(&[&one[..], &[argument]].concat());
+    assert_usage_error(&serve_one("--max-pending-mb=0"), "--max-pending-mb");
+    assert_usage_error(
+        &serve_one("--allow-files=no/such/dir"),
+        "--allow-files: there is no directory no/such/dir",
+    );
+    let file = format!("--allow-files={}", env!("CARGO_MANIFEST_PATH"));
+    assert_usage_error(&serve_one(&file), "is no directory");
 }
 
 #[test]
@@ -172,4 +194,32 @@ fn stop_ends_all_tasks_of_a_cluster_with_code_zero() {
         assert!(text.lines().any(|line| line.contains(&**address) && line.ends_with(words)), "{text}");
     }
     servers.iter_mut().for_each(|server| assert!(server.wait().success()));
+}
+
+/// A frozen task was said not to run, with exit code 0, and went on when it was thawed.
+#[test]
+fn stop_does_not_take_a_frozen_task_for_one_that_does_not_run() {
+    let (ps, worker) = (free_address(), free_address());
+    let cluster = format!(r#"--cluster={{"ps": ["{ps}"], "worker": ["{worker}"]}}"#);
+    let [frozen, mut server] = ["ps", "worker"]
+        .map(|job| Serving::start(&[&cluster, &format!("--job_name={job}"), "--task_index=0"]));
+    frozen.signal("-STOP");
+    let output = tensorfleet(&["stop", &worker]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.starts_with(&format!("error: /job:ps/task:0 at {ps} does not answer; it may still run")),
+        "{text}"
+    );
+    assert!(server.wait().success(), "the other one ends all the same");
+}
+
+/// Whoever cannot be told gets the exit code all the same; it was that of a panic.
+#[test]
+fn an_error_that_cannot_be_written_keeps_its_exit_code() {
+    for (arguments, code) in [(&["status", &free_address()][..], 1), (&["status", "nonsense"], 2)] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = tensorfleet(arguments).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
 }

@@ -176,6 +176,17 @@ fn what_is_no_graph_gets_one_sentence() {
     }
 }
 
+/// clap took the number for a flag, and advised to write `-- -3`.
+#[test]
+fn a_number_below_zero_is_refused_as_a_number() {
+    for (flag, words) in [("--batch", "-3 is not in 1.."), ("--top", "-3 is not in 0..")] {
+        let output = run(&["graph.pb", flag, "-3"]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(words) && !text.contains("-- -3"), "{text}");
+    }
+}
+
 /// A picture is renamed into place, which would put a file where the link is.
 #[test]
 fn a_picture_does_not_take_the_place_of_a_link() {

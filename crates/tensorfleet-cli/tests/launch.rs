@@ -118,6 +118,14 @@ fn the_loss_of_a_parameter_server_ends_the_run_with_a_sentence() {
     let last = outcome.stderr.lines().last().unwrap();
     assert!(last.starts_with("error: ps/0 ended with exit code 4 after "), "{last}");
     assert!(last.contains(": disk full; ") && last.ends_with("--restart 3"), "{last}");
+    assert!(last.contains("see what it printed"), "{last}");
+
+    let outcome = launched(&[], "case $* in *job_name=ps*) exit 4;; esac; exec sleep 300");
+    let last = outcome.stderr.lines().last().unwrap();
+    assert!(
+        last.contains(" and printed nothing; ") && last.contains(": run it by itself to see why"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -216,7 +224,10 @@ fn mistakes_are_one_sentence_that_says_what_to_do() {
             "--host must be a name or an address of this machine",
         ),
         (&["launch", "--workers", "0", "--", "true"], 2, "use --workers 1 or more"),
+        (&["launch", "--", ""], 1, "the name of the program is empty: name what to run"),
         (&["launch", "--ps", "-1", "--", "true"], 2, "--ps"),
+        (&["launch", "--ps", "100000", "--", "true"], 2, "expected a whole number, 256 at most"),
+        (&["launch", "--restart", "-1", "--", "true"], 2, "-1 is not in 0.."),
         (&["launch"], 2, "PROGRAM"),
     ] {
         let outcome = run(arguments);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tensorfleet_core::Result;
 
-/// How long steps run before they count, and how long they count: all of them together are to take ten seconds.
+/// How long steps run before they count, and how long they count: all of them together are to take a few seconds.
 const WARM_UP: Duration = Duration::from_millis(200);
 const MEASURED: Duration = Duration::from_millis(500);
 /// At least this many steps count, however long they take.

@@ -1,4 +1,4 @@
-//! `tensorfleet bench`: what this machine does in ten seconds, in process and between processes.
+//! `tensorfleet bench`: what this machine does in a few seconds, in process and between processes.
 //!
 //! The servers are this very program, started with `serve`, so that sockets, processes and schedulers are those of a real
 //! cluster. The workloads are those of `benches/`, which compares them with TensorFlow.
@@ -21,7 +21,7 @@ use servers::Servers;
 use workloads::{Bench, Unit};
 
 pub(crate) const HELP: &str = "\
-Takes about ten seconds and needs no TensorFlow. A parameter server and a worker run as processes of their own on free ports \
+Takes about five seconds and needs no TensorFlow. A parameter server and a worker run as processes of their own on free ports \
 of this machine, and are ended afterwards. Times are medians. Build with --release for numbers that mean something.
 
 Examples:
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
         workloads::ALL.iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ")
     );
     if cfg!(debug_assertions) {
-        eprintln!("note: this is a development build; one with --release is faster");
+        terminal::tell("note: this is a development build; one with --release is faster");
     }
     let progress = Progress::new(chosen.len());
     let needs_servers = chosen.iter().any(|bench| bench.needs_servers());

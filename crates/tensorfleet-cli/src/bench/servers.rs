@@ -1,6 +1,6 @@
 //! A ps and a worker as processes of their own, ended whatever happens to us short of a kill.
 
-use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -134,7 +134,7 @@ impl Processes {
             end(&mut children);
             // The spinner's line and the cursor it hid.
             if std::io::stderr().is_terminal() {
-                eprint!("\r\x1b[K\x1b[?25h");
+                let _ = std::io::stderr().write_all(b"\r\x1b[K\x1b[?25h");
             }
             std::process::exit(INTERRUPTED);
         });

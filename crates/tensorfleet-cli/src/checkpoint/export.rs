@@ -47,10 +47,11 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<()> {
         .collect();
     let written = write(&reader, &names, out)?;
     for (name, reason) in &written.left_out {
-        eprintln!("note: {name} is left out: {reason}");
+        terminal::tell(&format!("note: {name} is left out: {reason}"));
     }
     if !written.converted.is_empty() {
-        eprintln!("note: written as float32, since numpy has no bfloat16: {}", written.converted.join(", "));
+        let converted = written.converted.join(", ");
+        terminal::tell(&format!("note: written as float32, since numpy has no bfloat16: {converted}"));
     }
     terminal::print(&match arguments.json {
         true => format!(

@@ -46,12 +46,12 @@ pub(crate) struct GraphArguments {
     file: PathBuf,
 
     /// How large unknown dimensions are, which are the batch as a rule.
-    #[arg(long, value_name = "N")]
-    batch: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch: Option<u32>,
 
     /// How many rows each table has.
     #[arg(long, value_name = "N", default_value_t = 12)]
-    top: usize,
+    top: u32,
 
     /// Write a picture; '-' is standard output.
     #[arg(long, value_name = "FILE")]
@@ -76,7 +76,7 @@ pub(crate) struct GraphArguments {
 
 pub(crate) fn run(arguments: &GraphArguments) -> Result<()> {
     let source = source::read(&arguments.file)?;
-    let model = Model::of(&source.graph, arguments.batch);
+    let model = Model::of(&source.graph, arguments.batch.map(u64::from));
     if arguments.svg.is_none() && arguments.dot.is_none() {
         summarize(arguments, &source, &model);
         return Ok(());
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &GraphArguments) -> Result<()> {
 }
 
 fn summarize(arguments: &GraphArguments, source: &Source, model: &Model) {
-    let summary = Summary::of(model, arguments.top);
+    let summary = Summary::of(model, arguments.top as usize);
     if arguments.json {
         let mut document = summary.document();
         document["file"] = json!(source.path.to_string_lossy());
@@ -119,7 +119,7 @@ fn summarize(arguments: &GraphArguments, source: &Source, model: &Model) {
 /// Writes a picture to a file, which appears complete or not at all, or to standard output.
 fn write(path: &Path, text: &str, drawing: &Drawing) -> Result<()> {
     if let Some(note) = &drawing.note {
-        eprintln!("note: {note}");
+        terminal::tell(&format!("note: {note}"));
     }
     if path == Path::new("-") {
         terminal::print(text);
@@ -138,7 +138,8 @@ fn write(path: &Path, text: &str, drawing: &Drawing) -> Result<()> {
     };
     let mut file = AtomicFile::create(path).map_err(failed)?;
     file.write(text.as_bytes()).and_then(|()| file.commit()).map_err(failed)?;
-    eprintln!("{}: {}, {}", path.display(), boxes(drawing), units::counted(drawing.links.len(), "link"));
+    let links = units::counted(drawing.links.len(), "link");
+    terminal::tell(&format!("{}: {}, {links}", path.display(), boxes(drawing)));
     Ok(())
 }
 
