@@ -88,6 +88,20 @@ fn a_directory_is_listed_with_the_newest_first_and_what_is_incomplete() {
     assert!(lines[0].starts_with("CHECKPOINT") && lines.len() == 3, "{text}");
     assert!(lines[1].starts_with("model-2") && lines[1].ends_with("newest"), "{text}");
     assert!(lines[2].starts_with("model-1") && lines[2].ends_with("complete"), "{text}");
+    // Values, index and meta graph.
+    let files = lines[0].find("FILES").unwrap()..lines[0].find("FILES").unwrap() + "FILES".len();
+    assert_eq!(lines[1][files].trim(), "3", "{text}");
+
+    // The files of a copy are as old as the order of copying has it.
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    let index = std::fs::File::options().append(true).open(training.path("model-1.index")).unwrap();
+    index.set_modified(later).unwrap();
+    let text = succeeds(&["ls", &training.directory()]);
+    assert!(text.lines().nth(1).unwrap().starts_with("model-2"), "{text}");
+    std::fs::rename(training.path("checkpoint"), training.path("elsewhere")).unwrap();
+    let text = succeeds(&["show", &training.directory()]);
+    assert!(text.starts_with(&training.path("model-2")), "{text}");
+    std::fs::rename(training.path("elsewhere"), training.path("checkpoint")).unwrap();
 
     std::fs::remove_file(training.data(2)).unwrap();
     let document: Value = serde_json::from_str(&succeeds(&["ls", &training.directory(), "--json"])).unwrap();
@@ -199,8 +213,8 @@ fn everything_else_gets_one_sentence_with_the_next_step() {
     let training = Training::new();
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
-    fails(&["show", &path("")], 1, &["holds no checkpoint", "--logdir"]);
-    fails(&["ls", &path("")], 1, &["holds no checkpoint", "--logdir"]);
+    fails(&["show", &path("")], 1, &["holds no checkpoint", "--log_dir"]);
+    fails(&["ls", &path("")], 1, &["holds no checkpoint", "--log_dir"]);
     fails(&["ls", &path("none")], 1, &["there is no directory"]);
     fails(&["ls", &training.path("model-1.index")], 1, &["is no directory", "checkpoint show"]);
     fails(&["show", &path("model-5")], 1, &["there is no checkpoint", "model-5"]);

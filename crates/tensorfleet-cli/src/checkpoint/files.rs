@@ -25,31 +25,31 @@ pub(super) fn open(path: &Path) -> Result<CheckpointReader> {
 }
 
 /// The newest complete checkpoint of a directory: the one that training would go on from; without a state file the
-/// newest that has an index.
+/// one of the highest step that has an index, and of equal ones the newest.
 fn newest(directory: &Path) -> Result<String> {
     let name = text(directory)?;
     if let Some(prefix) = latest_checkpoint(name)? {
         return Ok(prefix);
     }
-    let mut found: Vec<(SystemTime, String)> = Vec::new();
+    let mut found: Vec<(Option<i64>, SystemTime, String)> = Vec::new();
     for prefix in prefixes(directory)? {
         let index = PathBuf::from(format!("{prefix}.index"));
         if let Ok(time) = index.metadata().and_then(|metadata| metadata.modified()) {
-            found.push((time, prefix));
+            found.push((step_of(&prefix), time, prefix));
         }
     }
     found.sort();
     let is_complete =
         |prefix: &String| CheckpointReader::open(prefix).is_ok_and(|reader| reader.check_files().is_ok());
-    let complete = found.iter().rev().map(|(_, prefix)| prefix).find(|prefix| is_complete(prefix));
+    let complete = found.iter().rev().map(|(.., prefix)| prefix).find(|prefix| is_complete(prefix));
     match (complete, found.last()) {
         (Some(prefix), _) => Ok(prefix.clone()),
-        (None, Some((_, broken))) => Err(Status::data_loss(format!(
+        (None, Some((.., broken))) => Err(Status::data_loss(format!(
             "no checkpoint in {name} is complete, the newest is {broken}; 'tensorfleet checkpoint ls {name}' says what \
              each lacks"
         ))),
         (None, None) => Err(Status::not_found(format!(
-            "{name} holds no checkpoint; name the directory that a training saves to (its --logdir or checkpoint_dir)"
+            "{name} holds no checkpoint; name the directory that a training saves to (its --log_dir or checkpoint_dir)"
         ))),
     }
 }
@@ -134,6 +134,11 @@ pub(super) fn data_prefix(name: &str) -> Option<&str> {
     let (shard, count) = rest.split_once("-of-")?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     (is_number(shard) && is_number(count)).then_some(prefix)
+}
+
+/// The step in a checkpoint's name: 700 of `model.ckpt-700`.
+pub(super) fn step_of(name: &str) -> Option<i64> {
+    name.rsplit_once('-').and_then(|(_, step)| step.parse().ok())
 }
 
 fn missing(name: &str, directory: &Path) -> Status {

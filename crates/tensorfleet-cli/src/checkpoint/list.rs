@@ -1,4 +1,4 @@
-//! `checkpoint ls`: what a directory holds, the newest first, and what is incomplete.
+//! `checkpoint ls`: what a directory holds, the highest step first, and what is incomplete.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tensorfleet::train::{CheckpointState, get_checkpoint_state};
 use tensorfleet_core::{Result, Status};
 
 use super::ListArguments;
-use super::files::{data_prefix, names};
+use super::files::{data_prefix, names, step_of};
 use crate::table::{Column, Table, wrapped};
 use crate::terminal::{self, Color, Terminal};
 use crate::units;
@@ -24,6 +24,8 @@ struct Found {
     /// When its index was written; of one without, its newest file.
     modified: Option<SystemTime>,
     bytes: u64,
+    /// All there are: data, index and meta graph.
+    files: usize,
     data_files: usize,
     tensors: usize,
     /// Whether the state file names it.
@@ -39,7 +41,7 @@ pub(super) fn run(arguments: &ListArguments) -> Result<()> {
     let found = find(directory, &files, state.as_ref().ok().and_then(Option::as_ref));
     if found.is_empty() {
         return Err(Status::not_found(format!(
-            "{} holds no checkpoint; name the directory that a training saves to (its --logdir or checkpoint_dir)",
+            "{} holds no checkpoint; name the directory that a training saves to (its --log_dir or checkpoint_dir)",
             directory.display()
         )));
     }
@@ -55,28 +57,34 @@ fn state_of(directory: &Path) -> Result<Option<CheckpointState>> {
     get_checkpoint_state(&directory.to_string_lossy())
 }
 
-/// All checkpoints of which the directory has a file or the state file a name, the newest first.
+/// All checkpoints of which the directory has a file or the state file a name, the highest step first: the time of a file is
+/// that of its copy after a `cp -r`.
 fn find(directory: &Path, files: &[String], state: Option<&CheckpointState>) -> Vec<Found> {
     let mut by_name: BTreeMap<String, Found> = BTreeMap::new();
-    let add = |name: &str| {
-        let step = name.rsplit_once('-').and_then(|(_, step)| step.parse().ok());
-        Found {
-            name: name.to_string(),
-            step,
-            modified: None,
-            bytes: 0,
-            data_files: 0,
-            tensors: 0,
-            listed: false,
-            error: None,
-        }
+    let add = |name: &str| Found {
+        name: name.to_string(),
+        step: step_of(name),
+        modified: None,
+        bytes: 0,
+        files: 0,
+        data_files: 0,
+        tensors: 0,
+        listed: false,
+        error: None,
     };
     for file in files {
+        // A meta graph alone is no checkpoint; in the order of names it comes after the other files.
+        if let Some(found) = file.strip_suffix(".meta").and_then(|name| by_name.get_mut(name)) {
+            found.files += 1;
+            found.bytes += directory.join(file).metadata().map_or(0, |metadata| metadata.len());
+            continue;
+        }
         let is_data = data_prefix(file).is_some();
         let Some(name) = file.strip_suffix(".index").or_else(|| data_prefix(file)) else { continue };
         let found = by_name.entry(name.to_string()).or_insert_with(|| add(name));
         let Ok(metadata) = directory.join(file).metadata() else { continue };
         found.bytes += metadata.len();
+        found.files += 1;
         found.data_files += usize::from(is_data);
         found.modified = match is_data {
             true => found.modified.max(metadata.modified().ok()),
@@ -95,7 +103,7 @@ fn find(directory: &Path, files: &[String], state: Option<&CheckpointState>) -> 
     }
     let mut found: Vec<Found> = by_name.into_values().collect();
     found.iter_mut().for_each(|found| look_into(directory, found));
-    found.sort_by(|a, b| (b.modified, b.step, &b.name).cmp(&(a.modified, a.step, &a.name)));
+    found.sort_by(|a, b| (b.step, b.modified, &b.name).cmp(&(a.step, a.modified, &a.name)));
     found
 }
 
@@ -148,6 +156,7 @@ fn document(directory: &Path, found: &[Found], state: &Result<Option<CheckpointS
                 "step": found.step,
                 "time": found.modified.map(units::unix_seconds),
                 "bytes": found.bytes,
+                "files": found.files,
                 "data_files": found.data_files,
                 "tensors": found.tensors,
                 "listed": found.listed,
@@ -202,7 +211,7 @@ fn table(
             told(one.modified.map(|time| units::date(units::unix_seconds(time)))),
             told(age.map(|age| units::duration(age.as_secs_f64()))),
             units::bytes(one.bytes),
-            one.data_files.to_string(),
+            one.files.to_string(),
             one.tensors.to_string(),
             word,
         ]);

@@ -53,8 +53,8 @@ enum CheckpointCommand {
 }
 
 const LIST_HELP: &str = "\
-The newest comes first. One that lacks a part, because a run was ended while it saved or because files were deleted, is \
-named with what it lacks; training goes on from the newest that is complete.
+The highest step comes first, and of equal ones the newest. One that lacks a part, because a run was ended while it saved or \
+because files were deleted, is named with what it lacks; training goes on from the newest that is complete.
 
 Examples:
   tensorfleet checkpoint ls logs
@@ -86,7 +86,8 @@ struct ShowArguments {
     #[arg(long, value_name = "TEXT")]
     filter: Option<NameFilter>,
 
-    /// Also least, largest and mean values of this tensor, and some of its elements; may be repeated.
+    /// Least, largest and mean values of this tensor, and some of its elements, instead of the list (with --filter: below it); may be
+    /// repeated.
     #[arg(long, value_name = "NAME")]
     values: Vec<String>,
 
