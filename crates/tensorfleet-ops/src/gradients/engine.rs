@@ -235,7 +235,8 @@ impl<'a> Engine<'a> {
             }
         };
         let scope = format!("{}_grad", self.builder.node(node).name);
-        let gate = self.options.gate;
+        // What a loop gives is behind one gate outside: inside, the next iteration would wait for sums that nobody needs there.
+        let is_gated = self.gates_ops() && self.builder.current_loop() == self.paths.base();
         let inputs = self.builder.node(node).inputs.clone();
         let leads_on: Vec<bool> =
             inputs.iter().map(|&input| self.paths.contains(self.builder, input)).collect();
@@ -246,7 +247,7 @@ impl<'a> Engine<'a> {
             for (grad, leads_on) in grads.iter_mut().zip(leads_on) {
                 *grad = grad.take().filter(|_| leads_on);
             }
-            if gate == Gate::Op { gated(builder, grads) } else { Ok(grads) }
+            if is_gated { gated(builder, grads) } else { Ok(grads) }
         })?;
         match grads.len() == count {
             true => Ok(grads),
@@ -255,6 +256,11 @@ impl<'a> Engine<'a> {
                 grads.len()
             ))),
         }
+    }
+
+    /// Whether the gradients of an op wait for one another.
+    pub(super) fn gates_ops(&self) -> bool {
+        self.options.gate == Gate::Op
     }
 
     /// A gradient has the shape of what it is the gradient of; what is known of the one is known of the other.

@@ -155,3 +155,36 @@ fn a_loop_that_cannot_be_differentiated_leaves_the_graph_usable() {
     assert_eq!(b.name_scope(), "");
     assert!(b.emit(NewNode::new("Neg").input(y)).is_ok());
 }
+
+/// The nodes that hold gradients back.
+fn gates(b: &GraphBuilder) -> Vec<NodeId> {
+    b.graph().iter().filter(|(_, node)| node.name.ends_with("/group_deps")).map(|(id, _)| id).collect()
+}
+
+#[test]
+fn a_gradient_nobody_asked_for_is_not_waited_for() {
+    let options = GradientOptions { gate: Gate::Op, ..GradientOptions::default() };
+    for (both, expected) in [(false, 0), (true, 1)] {
+        let mut b = GraphBuilder::new();
+        let (x, w) = (scalar(&mut b, 3.0), scalar(&mut b, 2.0));
+        let y = binary(&mut b, "Mul", x, w);
+        let xs = if both { vec![x, w] } else { vec![w] };
+        gradients(&mut b, &[y], &xs, &options).unwrap();
+        assert_eq!(gates(&b).len(), expected);
+    }
+}
+
+#[test]
+fn the_gradients_of_a_loop_leave_it_together_and_pass_no_gates_inside() {
+    let mut b = GraphBuilder::new();
+    let x = scalar(&mut b, 3.0);
+    let y = power_loop(&mut b, x, 4);
+    let options = GradientOptions { gate: Gate::Op, ..GradientOptions::default() };
+    gradients(&mut b, &[y], &[x], &options).unwrap();
+    let gates = gates(&b);
+    assert_eq!(gates.len(), 1);
+    assert!(b.enclosing_loop(gates[0]).is_none());
+    let waits_for: Vec<&str> =
+        b.node(gates[0]).control_inputs.iter().map(|&before| &*b.node(before).op).collect();
+    assert_eq!(waits_for, ["Exit", "Exit"]);
+}

@@ -2,7 +2,7 @@
 //!
 //! A gradient often needs the value of a reference variable: that of a product's first factor needs the second factor. If
 //! the second factor's own gradient were applied before, the first would be computed with the changed variable. With gates,
-//! no gradient of a node is used before all of them are computed.
+//! no gradient of a node is used before all of them are computed. A loop counts as one node: its gradients leave it together.
 
 use tensorfleet_core::{Endpoint, NodeId, Result};
 

@@ -10,6 +10,7 @@ use tensorfleet_core::{DType, Dim, Endpoint, NodeId, PartialShape, Result, Statu
 
 use super::aggregate::{Grad, densify, sum};
 use super::engine::Engine;
+use super::gate::gated;
 use super::paths::carries_gradients;
 use crate::builder::{BackwardLoop, FlowId, GraphBuilder, Input, LoopParts, NewNode, adapt_literal};
 
@@ -44,6 +45,11 @@ pub(super) fn differentiate(engine: &mut Engine<'_>, flow: FlowId) -> Result<Vec
     if built.is_err() {
         engine.builder.abandon_backward(&backward);
     }
+    let is_outermost = engine.builder.current_loop() == engine.paths.base();
+    let built = built.and_then(|built| match engine.gates_ops() && is_outermost {
+        true => gated_together(engine.builder, built),
+        false => Ok(built),
+    });
     engine.builder.leave(depth);
     let built = built?;
     let grads = entries.into_iter().filter_map(|enter| {
@@ -51,6 +57,14 @@ pub(super) fn differentiate(engine: &mut Engine<'_>, flow: FlowId) -> Result<Vec
         Some((outside(engine.builder, enter)?, grad))
     });
     Ok(grads.collect())
+}
+
+/// The gradients that leave a loop, none of which is there before all are. A gradient may be computed with the current value of a
+/// reference variable until the loop is over, so that of the variable must not be applied before.
+fn gated_together(builder: &mut GraphBuilder, grads: Vec<(NodeId, Grad)>) -> Result<Vec<(NodeId, Grad)>> {
+    let (enters, grads): (Vec<NodeId>, Vec<Option<Grad>>) =
+        grads.into_iter().map(|(enter, grad)| (enter, Some(grad))).unzip();
+    Ok(enters.into_iter().zip(gated(builder, grads)?.into_iter().flatten()).collect())
 }
 
 /// Builds the loop; gives for each `Enter` node of the forward loop the gradient that leaves it.

@@ -25,6 +25,8 @@ const SAMPLE: usize = 192;
 const COLS: usize = 1024;
 /// Numbers that are compared with zero at once, and rows with a list at the same time, where those of a column are neighbours.
 const GROUP: usize = 16;
+/// A right matrix of more elements is not copied as a whole: the matrix-product library packs piece by piece.
+const MOST_COPIED: usize = 1 << 22;
 /// Vectors of sums in registers.
 const MOST_VECTORS: usize = 8;
 
@@ -38,7 +40,8 @@ pub(super) fn multiply_few<T: Tile + num_traits::Float>(
     centi_ns_per_row: Option<usize>,
 ) -> Result<bool> {
     let has_lines = (a.row_stride == 1 || a.col_stride == 1) && b.col_stride == 1 && b.row_stride >= b.cols;
-    if !has_lines || b.cols < GROUP || !is_mostly_zero(a) {
+    let is_small = b.rows.saturating_mul(line_stride(b.cols)) <= MOST_COPIED;
+    if !has_lines || !is_small || b.cols < GROUP || !is_mostly_zero(a) {
         return Ok(false);
     }
     let Some(lines) = padded_lines(b)? else { return Ok(false) };
