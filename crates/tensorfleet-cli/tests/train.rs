@@ -178,12 +178,16 @@ fn tasks_do_not_outlive_a_launcher_that_is_killed() {
 
 /// Kills the task whose arguments have these words.
 fn kill_task(launcher: u32, words: &str) {
+    signal_task(launcher, words, "-KILL");
+}
+
+fn signal_task(launcher: u32, words: &str, signal: &str) {
     let is_meant = |pid: &&u32| {
         std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(words))
     };
     let tasks = children(launcher);
     let task = tasks.iter().find(is_meant).unwrap();
-    assert!(Command::new("kill").args(["-KILL", &task.to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &task.to_string()]).status().unwrap().success());
 }
 
 #[test]
@@ -203,6 +207,78 @@ fn the_loss_of_a_parameter_server_is_one_sentence_and_that_of_a_worker_holds_nob
     assert_error(&outcome, 1, "ps/0 was killed by SIGKILL after ");
     let last = outcome.stderr.lines().last().unwrap();
     assert!(last.contains("; the model is saved up to step ") && last.contains(&dir), "{last}");
+}
+
+/// It was shown with the speed it had had, and at the end said to be saved.
+#[test]
+fn a_frozen_task_is_named_and_what_it_could_not_save_is_not_said_to_be_saved() {
+    let (_directory, dir) = log_dir();
+    let mut running = Running::start(training(&dir, &["--steps", "1000000"]));
+    wait_for_steps(&mut running);
+    signal_task(running.id(), "--job_name=ps", "-STOP");
+    running.wait_for_error_line(|line| line.starts_with("ps/0 has not answered for ").then_some(()));
+    running.wait_for_error_line(|line| line.contains(", 0 steps/s (").then_some(()));
+    running.signal("INT");
+    let outcome = running.finish();
+    assert_eq!(outcome.code(), Some(130), "{}", outcome.stderr);
+    let last = outcome.stderr.lines().last().unwrap();
+    let saved = saved_step(&dir).unwrap();
+    assert!(last.starts_with("Stopped at about step "), "{last}");
+    assert!(
+        last.contains(&format!(
+            "which the chief could not save any more; the newest checkpoint is of step {saved}. "
+        )),
+        "{last}"
+    );
+}
+
+/// One plain warning, and numbers of what was restored.
+#[track_caller]
+fn assert_goes_on(dir: &str, steps: &str, first_step: i64, warning: Option<&str>) {
+    let outcome = trained(dir, &["--steps", steps, "--json"]);
+    let result = json(&outcome);
+    assert_eq!(result["first_step"], first_step, "{}", outcome.stderr);
+    let says_where = outcome.stderr.contains(&format!("; goes on at step {first_step}\n"));
+    assert_eq!(says_where, first_step > 0, "{}", outcome.stderr);
+    let warnings: Vec<&str> =
+        outcome.stderr.lines().filter(|line| line.to_lowercase().contains("warn")).collect();
+    match warning {
+        Some(words) => {
+            assert!(
+                warnings.len() == 1 && warnings[0].starts_with("warning: ") && warnings[0].contains(words),
+                "{words} is not in {}",
+                outcome.stderr
+            );
+        }
+        None => assert!(warnings.is_empty(), "{}", outcome.stderr),
+    }
+}
+
+#[test]
+fn damage_costs_one_warning_and_the_steps_since_the_checkpoint_before() {
+    let (directory, dir) = log_dir();
+    json(&trained(&dir, &["--steps", "20", "--json"]));
+    let older = saved_step(&dir).unwrap();
+    json(&trained(&dir, &["--steps", "40", "--json"]));
+    // Of the right length, so only its checksums tell.
+    let newest = saved_step(&dir).unwrap();
+    let data = format!("{dir}/model.ckpt-{newest}.data-00000-of-00001");
+    let length = std::fs::metadata(&data).unwrap().len();
+    std::fs::write(&data, vec![0x55; usize::try_from(length).unwrap()]).unwrap();
+    assert_goes_on(&dir, "60", older, Some(&format!("model.ckpt-{newest} cannot be used: ")));
+
+    let saved = saved_step(&dir).unwrap();
+    std::fs::write(format!("{dir}/checkpoint"), "").unwrap();
+    assert_goes_on(&dir, "80", saved, Some("checkpoint does not tell the state of checkpoints: it is empty"));
+
+    let saved = saved_step(&dir).unwrap();
+    let moved = directory.path().join("moved").to_str().unwrap().to_string();
+    std::fs::rename(&dir, &moved).unwrap();
+    assert_goes_on(&moved, "100", saved, None);
+
+    // That is how one asks for a fresh start.
+    std::fs::remove_file(format!("{moved}/checkpoint")).unwrap();
+    assert_goes_on(&moved, "20", 0, Some("but no file 'checkpoint' that names one, so nothing is restored"));
 }
 
 #[test]
@@ -335,4 +411,7 @@ fn a_training_that_diverges_says_so() {
         1,
         "the loss is not a number any more: train afresh, with a lower --learning_rate",
     );
+    // There is nothing to go on from, so nothing says so, and the ruined model is not the newest.
+    assert!(!outcome.stderr.contains("to go on"), "{}", outcome.stderr);
+    assert_eq!(saved_step(&dir), Some(0));
 }

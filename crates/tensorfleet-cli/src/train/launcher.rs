@@ -13,8 +13,9 @@ use super::progress::{Activity, Progress};
 use super::progress_display::{ProgressDisplay, REDRAW_EVERY};
 use super::report::{Outcome, Report};
 use super::result_text::{self, Context};
+use super::task_watch::{TaskWatch, WatchedTask};
 use crate::Failure;
-use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream};
+use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream, short_name};
 use crate::units::duration;
 
 /// The cluster is nobody else's business.
@@ -43,13 +44,20 @@ fn train(arguments: &MnistArguments, log_dir: &LogDir) -> Result<(), Failure> {
     })?;
     let mut display = ProgressDisplay::new();
     display.say(&first_line(arguments, log_dir));
+    if let Some(warning) = log_dir.warning() {
+        display.say(&format!("warning: {warning}"));
+    }
     for attempt in 1.. {
         let addresses = Addresses::choose(HOST, Ports::Free, arguments.num_ps(), arguments.num_workers())?;
         let cluster = LocalCluster::start(&addresses, |task| Program {
             program: program.clone().into_os_string(),
             arguments: task_arguments(arguments, &addresses, log_dir, task),
         })?;
-        let training = Training::new(arguments, log_dir, cluster, &mut display);
+        let tasks = addresses
+            .iter()
+            .map(|(task, address)| WatchedTask { name: short_name(&task), address: address.to_string() });
+        let watch = TaskWatch::new(tasks.collect());
+        let training = Training::new(arguments, log_dir, cluster, &mut display, watch);
         match training.run() {
             Err(Problem::PortTaken(_)) if attempt < START_ATTEMPTS => {}
             Err(Problem::PortTaken(status) | Problem::Other(Failure::Error(status))) => {
@@ -68,7 +76,7 @@ fn first_line(arguments: &MnistArguments, log_dir: &LogDir) -> String {
         count => format!("{count} workers"),
     };
     let mode = if arguments.sync { "synchronous" } else { "asynchronous" };
-    let resumed = match log_dir.saved_step() {
+    let resumed = match log_dir.first_step() {
         Some(step) if step >= i64::from(arguments.steps) => format!(
             "; all {step} steps are made already, so the model is only judged (--steps {} goes on)",
             2 * step
@@ -138,13 +146,25 @@ impl From<Status> for Problem {
     }
 }
 
+/// What the chief said about its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChiefEnd {
+    Unknown,
+    /// It has saved the model.
+    Saved,
+    /// The loss is not a number, so there is nothing worth to go on from.
+    Diverged,
+}
+
 struct Training<'a> {
     arguments: &'a MnistArguments,
     log_dir: &'a LogDir,
     cluster: LocalCluster,
     display: &'a mut ProgressDisplay,
+    watch: TaskWatch,
     progress: Progress,
     outcome: Option<Outcome>,
+    end: ChiefEnd,
     /// The last words of each task on standard error.
     last_words: Vec<String>,
     next_redraw: Instant,
@@ -156,6 +176,7 @@ impl<'a> Training<'a> {
         log_dir: &'a LogDir,
         cluster: LocalCluster,
         display: &'a mut ProgressDisplay,
+        watch: TaskWatch,
     ) -> Training<'a> {
         let num_tasks = arguments.num_ps() + arguments.num_workers();
         Training {
@@ -163,8 +184,10 @@ impl<'a> Training<'a> {
             log_dir,
             cluster,
             display,
+            watch,
             progress: Progress::new(arguments.steps.into(), arguments.num_workers()),
             outcome: None,
+            end: ChiefEnd::Unknown,
             last_words: vec![String::new(); num_tasks],
             next_redraw: Instant::now(),
         }
@@ -189,6 +212,9 @@ impl<'a> Training<'a> {
         let now = Instant::now();
         if now >= self.next_redraw {
             self.next_redraw = now + REDRAW_EVERY;
+            if let Some(news) = self.watch.look(self.progress.silence(now), now) {
+                self.display.say(&news);
+            }
             self.display.show(&self.progress, now);
         }
         self.cluster.next(Some(deadline.map_or(self.next_redraw, |deadline| deadline.min(self.next_redraw))))
@@ -218,8 +244,14 @@ impl<'a> Training<'a> {
         let Some(worker) = self.worker_of(task) else { return };
         let Ok(report) = serde_json::from_str::<Report>(&text) else { return };
         self.progress.take(worker, &report, Instant::now());
-        if let Report::Done(outcome) = report {
-            self.outcome = Some(*outcome);
+        match report {
+            Report::Stopped { .. } => self.end = ChiefEnd::Saved,
+            Report::Diverged { .. } => self.end = ChiefEnd::Diverged,
+            Report::Done(outcome) => {
+                self.end = ChiefEnd::Saved;
+                self.outcome = Some(*outcome);
+            }
+            Report::Waiting { .. } | Report::Ready { .. } | Report::Progress { .. } => {}
         }
     }
 
@@ -247,7 +279,7 @@ impl<'a> Training<'a> {
             return Err(Problem::PortTaken(Status::unavailable(sentence)));
         }
         let saved = match self.log_dir.saved_step() {
-            Some(step) if !is_starting => {
+            Some(step) if !is_starting && self.end != ChiefEnd::Diverged => {
                 format!("; the model is saved up to step {step}, to go on use {}", self.resume_command())
             }
             _ => String::new(),
@@ -305,14 +337,13 @@ impl<'a> Training<'a> {
             self.display.say("Stopping: the chief saves the model (once more kills it)");
         }
         self.stop(if has_started { STOP_GRACE } else { FAILURE_GRACE });
-        self.display.say(&match self.log_dir.saved_step() {
-            Some(step) => format!(
-                "Stopped at step {step} of {}; the model is saved. To go on: {}",
-                self.arguments.steps,
-                self.resume_command()
-            ),
-            None => "Stopped before the first step; nothing was saved".to_string(),
-        });
+        let interrupted = Interrupted {
+            reached: self.progress.first_step.map(|_| self.progress.step),
+            total: self.progress.total,
+            saved: self.log_dir.saved_step(),
+            has_chief_saved: self.end == ChiefEnd::Saved,
+        };
+        self.display.say(&interrupted.text(&self.resume_command()));
         Failure::Exit(End::Signal(signal).exit_code())
     }
 
@@ -334,5 +365,59 @@ impl<'a> Training<'a> {
             self.hear(task, stream, text);
         }
         self.display.clear();
+    }
+}
+
+/// A training that was stopped before its end.
+struct Interrupted {
+    /// The last step that was heard of; none if it had not begun.
+    reached: Option<i64>,
+    total: i64,
+    /// The step of the newest checkpoint.
+    saved: Option<i64>,
+    has_chief_saved: bool,
+}
+
+impl Interrupted {
+    /// What is there now, and the command that goes on from it.
+    fn text(&self, resume: &str) -> String {
+        let Interrupted { reached, total, saved, has_chief_saved } = *self;
+        match (reached, saved) {
+            (None, None) => "Stopped before the first step; nothing was saved".to_string(),
+            (None, Some(step)) => format!(
+                "Stopped before the first step; the newest checkpoint is of step {step}. To go on: {resume}"
+            ),
+            (Some(reached), None) => {
+                format!("Stopped at about step {reached} of {total}; nothing was saved")
+            }
+            // Other workers make some steps more while the chief saves.
+            (Some(reached), Some(step)) if has_chief_saved || step >= reached => {
+                format!("Stopped at step {step} of {total}; the model is saved. To go on: {resume}")
+            }
+            (Some(reached), Some(step)) => format!(
+                "Stopped at about step {reached} of {total}, which the chief could not save any more; the newest checkpoint \
+                 is of step {step}. To go on from there: {resume}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_to_be_saved_is() {
+        for (reached, saved, has_chief_saved, words) in [
+            (Some(1256), Some(1260), true, "Stopped at step 1260 of 6000; the model is saved. To go on: x"),
+            (Some(1256), Some(1256), false, "Stopped at step 1256 of 6000; the model is saved. To go on: x"),
+            (Some(1256), Some(0), false, "the newest checkpoint is of step 0. To go on from there: x"),
+            (Some(1256), None, false, "Stopped at about step 1256 of 6000; nothing was saved"),
+            (None, None, false, "Stopped before the first step; nothing was saved"),
+            (None, Some(7), false, "the newest checkpoint is of step 7. To go on: x"),
+        ] {
+            let text = Interrupted { reached, total: 6000, saved, has_chief_saved }.text("x");
+            assert!(text.ends_with(words), "{text}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tensorfleet::checkpoint::CheckpointReader;
-use tensorfleet::train::latest_checkpoint;
+use tensorfleet::train::{RestorePoint, restore_point};
 use tensorfleet::{Result, Status};
 use tensorfleet_core::{bail, ensure};
 
@@ -15,15 +15,18 @@ const MAX_RUNS: u32 = 100_000;
 /// A directory that exists and can be written to.
 pub(super) struct LogDir {
     path: String,
+    /// What the training goes on from, as it was before it began.
+    start: RestorePoint,
 }
 
 impl LogDir {
     /// The directory that the arguments name, or a new one. A checkpoint in it must be of the network that they describe.
     pub(super) fn for_model(arguments: &MnistArguments) -> Result<LogDir> {
-        let log_dir = match &arguments.log_dir {
+        let mut log_dir = match &arguments.log_dir {
             Some(dir) => LogDir::open(dir)?,
             None => LogDir::fresh(&std::env::temp_dir())?,
         };
+        log_dir.start = restore_point(&log_dir.path)?;
         log_dir.check_model(arguments.hidden_units)?;
         Ok(log_dir)
     }
@@ -33,10 +36,19 @@ impl LogDir {
         &self.path
     }
 
-    /// The step of the newest checkpoint, if there is one that can be read.
+    /// The step that the training goes on from, if there was a checkpoint when it began.
+    pub(super) fn first_step(&self) -> Option<i64> {
+        step_of(self.start.checkpoint.as_deref()?)
+    }
+
+    /// What was not as it should be when the training began.
+    pub(super) fn warning(&self) -> Option<&str> {
+        self.start.warning.as_deref()
+    }
+
+    /// The step of the newest checkpoint that can be read now, if there is one.
     pub(super) fn saved_step(&self) -> Option<i64> {
-        let reader = CheckpointReader::open(&latest_checkpoint(&self.path).ok()??).ok()?;
-        reader.tensor("global_step").ok()?.to_scalar::<i64>().ok()
+        step_of(&restore_point(&self.path).ok()?.checkpoint?)
     }
 
     /// Removes the directory, which must be one that this run has made, if there is nothing in it but what a run writes
@@ -89,7 +101,7 @@ impl LogDir {
 
     fn of(path: &Path) -> Result<LogDir> {
         match path.to_str() {
-            Some(path) => Ok(LogDir { path: path.to_string() }),
+            Some(path) => Ok(LogDir { path: path.to_string(), start: RestorePoint::default() }),
             None => bail!(
                 InvalidArgument,
                 "the log directory {} has a name that is no text: choose another --log_dir",
@@ -101,9 +113,8 @@ impl LogDir {
     /// Restoring a checkpoint of another network would fail as well, but only in the midst of the start, with the words of
     /// a kernel.
     fn check_model(&self, hidden_units: u32) -> Result<()> {
-        let Some(prefix) = latest_checkpoint(&self.path)? else { return Ok(()) };
-        // One that is damaged is passed over for an older one when it is restored.
-        let Ok(reader) = CheckpointReader::open(&prefix) else { return Ok(()) };
+        let Some(prefix) = &self.start.checkpoint else { return Ok(()) };
+        let reader = CheckpointReader::open(prefix)?;
         let Ok(shape) = reader.shape("hid_w") else {
             bail!(
                 FailedPrecondition,
@@ -121,6 +132,10 @@ impl LogDir {
         );
         Ok(())
     }
+}
+
+fn step_of(prefix: &str) -> Option<i64> {
+    CheckpointReader::open(prefix).ok()?.tensor("global_step").ok()?.to_scalar::<i64>().ok()
 }
 
 #[cfg(test)]

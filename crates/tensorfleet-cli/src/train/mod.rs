@@ -15,6 +15,7 @@ mod progress_display;
 mod report;
 mod result_text;
 mod sparkline;
+mod task_watch;
 mod worker;
 
 use std::path::Path;

@@ -8,6 +8,8 @@ use super::sparkline::Curve;
 
 /// Speed is measured over this time: short enough to follow, long enough not to flicker.
 const WINDOW: Duration = Duration::from_secs(3);
+/// Workers report ten times a second; when nothing comes for so long, the time counts as one without steps.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What a worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +28,13 @@ pub(super) struct WorkerProgress {
     pub(super) loss: Option<f32>,
     /// Its own steps.
     speed: Speed,
+    /// When it reported last.
+    heard: Option<Instant>,
 }
 
 impl WorkerProgress {
-    pub(super) fn steps_per_second(&self) -> Option<f64> {
-        self.speed.per_second()
+    pub(super) fn steps_per_second(&self, now: Instant) -> Option<f64> {
+        self.speed.per_second(now)
     }
 }
 
@@ -54,6 +58,7 @@ impl Progress {
             activity: Activity::Starting,
             loss: None,
             speed: Speed::default(),
+            heard: None,
         };
         Progress {
             total,
@@ -69,6 +74,7 @@ impl Progress {
     /// Takes what a worker reports at `now`.
     pub(super) fn take(&mut self, worker: usize, report: &Report, now: Instant) {
         let Some(worker) = self.workers.get_mut(worker) else { return };
+        worker.heard = Some(now);
         match *report {
             Report::Waiting { ref what } => self.waits_for = Some(what.clone()),
             Report::Ready { step } => {
@@ -84,7 +90,7 @@ impl Progress {
                 self.step = self.step.max(step);
                 self.speed.note(now, self.step as f64);
             }
-            Report::Stopped { step } => self.step = step,
+            Report::Stopped { step } | Report::Diverged { step } => self.step = step,
             Report::Done(ref outcome) => {
                 worker.activity = Activity::Finished;
                 self.step = outcome.step;
@@ -98,13 +104,20 @@ impl Progress {
         }
     }
 
-    pub(super) fn steps_per_second(&self) -> Option<f64> {
-        self.speed.per_second()
+    pub(super) fn steps_per_second(&self, now: Instant) -> Option<f64> {
+        self.speed.per_second(now)
+    }
+
+    /// How long the worker that is silent for the longest time has not reported, of those that should.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        let training = self.workers.iter().filter(|worker| worker.activity == Activity::Training);
+        let silences = training.filter_map(|worker| Some(now.saturating_duration_since(worker.heard?)));
+        silences.max().unwrap_or_default()
     }
 
     /// How long the rest will take at the present speed.
-    pub(super) fn time_left(&self) -> Option<Duration> {
-        let speed = self.steps_per_second().filter(|&speed| speed > 0.0)?;
+    pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
+        let speed = self.steps_per_second(now).filter(|&speed| speed > 0.0)?;
         Duration::try_from_secs_f64((self.total - self.step).max(0) as f64 / speed).ok()
     }
 
@@ -128,8 +141,13 @@ impl Speed {
         self.notes.push_back((now, count));
     }
 
-    fn per_second(&self) -> Option<f64> {
-        let (&(from, before), &(to, after)) = (self.notes.front()?, self.notes.back()?);
+    fn per_second(&self, now: Instant) -> Option<f64> {
+        let (&(from, before), &(last, after)) = (self.notes.front()?, self.notes.back()?);
+        let to = match now.saturating_duration_since(last) {
+            pause if pause > WINDOW => return Some(0.0),
+            pause if pause > PAUSE => now,
+            _ => last,
+        };
         let seconds = to.saturating_duration_since(from).as_secs_f64();
         (seconds > 0.0).then(|| (after - before) / seconds)
     }
@@ -147,17 +165,37 @@ mod tests {
             |step: i64, local_steps: u64| Report::Progress { step, local_steps, seconds: 0.0, loss: 0.5 };
         let mut progress = Progress::new(2000, 2);
         progress.take(0, &Report::Ready { step: 100 }, at(0));
-        assert_eq!((progress.first_step, progress.time_left()), (Some(100), None));
+        assert_eq!((progress.first_step, progress.time_left(at(0))), (Some(100), None));
         // Slow at first, which is forgotten after some seconds.
         progress.take(0, &report(101, 1), at(0));
         progress.take(1, &report(110, 1), at(4000));
         progress.take(0, &report(610, 251), at(5000));
-        assert_eq!(progress.steps_per_second(), Some(500.0));
-        assert_eq!(progress.time_left(), Some(Duration::from_secs_f64(1390.0 / 500.0)));
+        assert_eq!(progress.steps_per_second(at(5100)), Some(500.0));
+        assert_eq!(progress.time_left(at(5100)), Some(Duration::from_secs_f64(1390.0 / 500.0)));
         // A late report of an earlier step does not turn the counter back.
         progress.take(1, &report(600, 2), at(5000));
         assert_eq!(progress.step, 610);
         assert_eq!(progress.fraction(), 0.305);
+    }
+
+    /// A frozen cluster was shown with the speed it had before.
+    #[test]
+    fn silence_slows_down() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let report = |step: i64| Report::Progress { step, local_steps: 1, seconds: 0.0, loss: 0.5 };
+        let mut progress = Progress::new(2000, 2);
+        progress.take(0, &Report::Ready { step: 0 }, at(0));
+        assert_eq!(progress.silence(at(700)), Duration::from_millis(700));
+        progress.take(0, &report(0), at(1000));
+        progress.take(0, &report(300), at(2000));
+        assert_eq!(progress.steps_per_second(at(2900)), Some(300.0));
+        assert_eq!(progress.steps_per_second(at(4000)), Some(100.0));
+        assert_eq!((progress.steps_per_second(at(9000)), progress.time_left(at(9000))), (Some(0.0), None));
+        // Who is starting or has ended need not report.
+        assert_eq!(progress.silence(at(9000)), Duration::from_secs(7));
+        progress.set_activity(0, Activity::Finished);
+        assert_eq!(progress.silence(at(9000)), Duration::ZERO);
     }
 
     #[test]

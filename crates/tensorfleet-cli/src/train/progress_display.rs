@@ -54,12 +54,12 @@ impl ProgressDisplay {
             Kind::Live { lines, colors } => {
                 let columns = Terminal::of(&std::io::stderr()).width().unwrap_or(DEFAULT_COLUMNS);
                 let elapsed = now.saturating_duration_since(self.started);
-                lines.show(render(progress, elapsed, columns, *colors), columns);
+                lines.show(render(progress, now, elapsed, columns, *colors), columns);
             }
             Kind::Lines { last } => {
                 if now.saturating_duration_since(*last) >= TEXT_EVERY {
                     *last = now;
-                    let _ = writeln!(std::io::stderr(), "{}", plain_line(progress));
+                    let _ = writeln!(std::io::stderr(), "{}", plain_line(progress, now));
                 }
             }
         }
@@ -118,7 +118,13 @@ fn line(pieces: &[Piece], columns: usize, colors: Colors) -> String {
 }
 
 /// The lines of a training in progress, none longer than `columns`.
-fn render(progress: &Progress, elapsed: Duration, columns: usize, colors: Colors) -> Vec<String> {
+fn render(
+    progress: &Progress,
+    now: Instant,
+    elapsed: Duration,
+    columns: usize,
+    colors: Colors,
+) -> Vec<String> {
     // The last column is left free: some terminals wrap when it is written to.
     let columns = columns.saturating_sub(1);
     let frame = SPINNER[(elapsed.as_millis() / SPINNER_MS) as usize % SPINNER.len()];
@@ -134,7 +140,7 @@ fn render(progress: &Progress, elapsed: Duration, columns: usize, colors: Colors
             colors,
         )];
     }
-    let mut lines = vec![line(&bar_line(spinner, progress, columns), columns, colors)];
+    let mut lines = vec![line(&bar_line(spinner, progress, now, columns), columns, colors)];
     for worker in progress.workers.iter().take(MAX_WORKERS) {
         let mut pieces = vec![piece("  ", ""), piece(format!("{:<10}", worker.name), DIM)];
         match worker.activity {
@@ -143,7 +149,7 @@ fn render(progress: &Progress, elapsed: Duration, columns: usize, colors: Colors
             Activity::Lost => pieces.push(piece("lost", BAD)),
             Activity::Training => {
                 let speed =
-                    worker.steps_per_second().map_or("–".to_string(), |speed| format!("{speed:.0}"));
+                    worker.steps_per_second(now).map_or("–".to_string(), |speed| format!("{speed:.0}"));
                 let loss = worker.loss.map_or(String::new(), |loss| format!("   loss {loss:.3}"));
                 pieces.push(piece(format!("{speed:>5} steps/s{loss}"), ""));
             }
@@ -161,11 +167,11 @@ fn render(progress: &Progress, elapsed: Duration, columns: usize, colors: Colors
 }
 
 /// The bar, and as many of the facts as there is room for.
-fn bar_line(spinner: Piece, progress: &Progress, columns: usize) -> Vec<Piece> {
+fn bar_line(spinner: Piece, progress: &Progress, now: Instant, columns: usize) -> Vec<Piece> {
     let mut facts = vec![format!("step {}/{}", progress.step, progress.total)];
-    let left = progress.time_left().map(|left| format!("{} left", rounded(left)));
+    let left = progress.time_left(now).map(|left| format!("{} left", rounded(left)));
     let loss = progress.curve.last().map(|loss| format!("loss {loss:.3}"));
-    let speed = progress.steps_per_second().map(|speed| format!("{speed:.0} steps/s"));
+    let speed = progress.steps_per_second(now).map(|speed| format!("{speed:.0} steps/s"));
     // Most wanted first; what does not fit beside the shortest bar is left out.
     let mut room =
         columns.saturating_sub(2 + BAR_COLUMNS.start() + 2 + facts.iter().map(String::len).sum::<usize>());
@@ -196,7 +202,7 @@ fn rounded(left: Duration) -> String {
 }
 
 /// All of it in one line.
-fn plain_line(progress: &Progress) -> String {
+fn plain_line(progress: &Progress, now: Instant) -> String {
     if progress.first_step.is_none() {
         return match &progress.waits_for {
             Some(what) => format!("waiting for {what}"),
@@ -207,15 +213,15 @@ fn plain_line(progress: &Progress) -> String {
     if let Some(loss) = progress.curve.last() {
         text.push_str(&format!(", loss {loss:.3}"));
     }
-    if let Some(speed) = progress.steps_per_second() {
+    if let Some(speed) = progress.steps_per_second(now) {
         let each = progress
             .workers
             .iter()
-            .filter_map(|worker| Some(format!("{} {:.0}", worker.name, worker.steps_per_second()?)));
+            .filter_map(|worker| Some(format!("{} {:.0}", worker.name, worker.steps_per_second(now)?)));
         let each = each.take(MAX_WORKERS).collect::<Vec<_>>().join(", ");
         text.push_str(&format!(", {speed:.0} steps/s ({each})"));
     }
-    if let Some(left) = progress.time_left() {
+    if let Some(left) = progress.time_left(now) {
         text.push_str(&format!(", {} left", rounded(left)));
     }
     text
@@ -226,7 +232,8 @@ mod tests {
     use super::super::report::Report;
     use super::*;
 
-    fn half_done() -> Progress {
+    /// A training, and the time it is then.
+    fn half_done() -> (Progress, Instant) {
         let start = Instant::now();
         let mut progress = Progress::new(1000, 2);
         for worker in 0..2 {
@@ -241,13 +248,13 @@ mod tests {
                 now,
             );
         }
-        progress
+        (progress, start + Duration::from_secs(2))
     }
 
     #[test]
     fn a_training_in_progress_fits_every_width() {
-        let progress = half_done();
-        let lines = render(&progress, Duration::ZERO, 100, Colors::Off);
+        let (progress, now) = half_done();
+        let lines = render(&progress, now, Duration::ZERO, 100, Colors::Off);
         assert_eq!(
             lines[0],
             "⠋ ━━━━━━━━━━━━━━━━━━──────────────────  step 500/1000 · 3 s left · loss 0.035 · 245 steps/s"
@@ -256,19 +263,20 @@ mod tests {
         assert_eq!(lines[2], "  worker/1      – steps/s");
         assert_eq!(lines[3], "  loss      █▂▁");
         for columns in [0, 1, 10, 20, 40, 60, 80, 200] {
-            let lines = render(&progress, Duration::ZERO, columns, Colors::Off);
+            let lines = render(&progress, now, Duration::ZERO, columns, Colors::Off);
             assert!(lines.iter().all(|line| line.chars().count() <= columns), "{lines:#?}");
         }
-        let narrow = render(&progress, Duration::ZERO, 50, Colors::Off);
+        let narrow = render(&progress, now, Duration::ZERO, 50, Colors::Off);
         assert_eq!(narrow[0], "⠋ ━━━━━━━━━━───────────  step 500/1000 · 3 s left");
     }
 
     #[test]
     fn without_a_terminal_all_stands_in_one_line() {
+        let (progress, now) = half_done();
         assert_eq!(
-            plain_line(&half_done()),
+            plain_line(&progress, now),
             "step 500 of 1000, loss 0.035, 245 steps/s (worker/0 122), 3 s left"
         );
-        assert_eq!(plain_line(&Progress::new(10, 1)), "starting the cluster");
+        assert_eq!(plain_line(&Progress::new(10, 1), now), "starting the cluster");
     }
 }

@@ -25,6 +25,8 @@ pub(super) enum Report {
     Progress { step: i64, local_steps: u64, seconds: f64, loss: f32 },
     /// The chief ended the training because it was asked to; the model is saved.
     Stopped { step: i64 },
+    /// The chief ended the training because the loss is not a number; the model of this step is not saved.
+    Diverged { step: i64 },
     /// The chief has trained and judged the model.
     Done(Box<Outcome>),
 }
@@ -100,8 +102,8 @@ impl Reporter {
                 )
             }
             Report::Stopped { step } => format!("{name}: stopped at step {step}; the model is saved"),
-            // The result has a text of its own.
-            Report::Done(_) => return None,
+            // The result has a text of its own, and so has the error.
+            Report::Diverged { .. } | Report::Done(_) => return None,
         })
     }
 }
@@ -123,6 +125,7 @@ mod tests {
         for report in [
             Report::Waiting { what: "ps/0".into() },
             Report::Progress { step: 3, local_steps: 2, seconds: 0.5, loss: 0.25 },
+            Report::Diverged { step: 7 },
             Report::Done(outcome.into()),
         ] {
             let line = serde_json::to_string(&report).unwrap();

@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &MnistArguments, cluster: &ClusterSpec, task: &Task
     if !is_chief {
         reporter.give(&Report::Waiting { what: "worker/0, the chief, to make the model ready".to_string() });
     }
-    let first_step = log_dir.as_ref().and_then(LogDir::saved_step).unwrap_or(0);
+    let first_step = log_dir.as_ref().and_then(LogDir::first_step).unwrap_or(0);
     let mut worker = Worker { arguments, data, reporter, log_dir, first_step, is_chief };
     worker.train(model, &server.target(), task.index)
 }
@@ -168,11 +168,10 @@ impl Worker<'_> {
             return Ok(session.close()?);
         }
         let evaluation = Evaluation::make(session.session()?, model, &self.data)?;
-        session.close()?;
         if !evaluation.validation_cross_entropy.is_finite() {
-            let text = "the loss is not a number any more: train afresh, with a lower --learning_rate and another --log_dir";
-            return Err(Status::invalid_argument(text).into());
+            return Err(self.diverged(step).into());
         }
+        session.close()?;
         let checkpoint = match &self.log_dir {
             Some(log_dir) => latest_checkpoint(log_dir.path())?.unwrap_or_default(),
             None => String::new(),
@@ -204,12 +203,15 @@ impl Worker<'_> {
                 false => step.run(&model.train).map(|()| None),
             };
             match values {
-                Ok(Some(((), loss, step))) => self.reporter.give(&Report::Progress {
-                    step: step.to_scalar::<i64>()?,
-                    local_steps: local_steps + 1,
-                    seconds: started.elapsed().as_secs_f64(),
-                    loss: loss.to_scalar::<f32>()?,
-                }),
+                Ok(Some(((), loss, step))) => {
+                    let (step, loss) = (step.to_scalar::<i64>()?, loss.to_scalar::<f32>()?);
+                    let seconds = started.elapsed().as_secs_f64();
+                    let local_steps = local_steps + 1;
+                    self.reporter.give(&Report::Progress { step, local_steps, seconds, loss });
+                    if self.is_chief && loss.is_nan() {
+                        return Err(self.diverged(step));
+                    }
+                }
                 Ok(None) => {}
                 Err(error) if error.code() == Code::OutOfRange && !self.is_chief => break,
                 Err(error) => return Err(error),
@@ -217,6 +219,15 @@ impl Worker<'_> {
             local_steps += 1;
         }
         Ok(LoopEnd::Finished)
+    }
+
+    /// The error of a training whose loss is not a number. Who returns it drops the session instead of closing it, so that
+    /// the last save does not make a ruined model the newest checkpoint.
+    fn diverged(&mut self, step: i64) -> Status {
+        self.reporter.give(&Report::Diverged { step });
+        Status::invalid_argument(
+            "the loss is not a number any more: train afresh, with a lower --learning_rate and another --log_dir",
+        )
     }
 
     /// Tells the result: to the launcher, to a script, or to people.
