@@ -67,12 +67,12 @@ impl TaskWatch {
         let seconds = silence.as_secs();
         let text = match new.as_slice() {
             [name] => format!(
-                "{name} has not answered for {seconds} s: its process is stopped or hangs; training goes on when it answers, \
-                 Ctrl-C ends it"
+                "{name} has not answered for {seconds} s: its process is stopped or hangs; who waits for it goes on when it \
+                 answers, Ctrl-C ends the training"
             ),
             names => format!(
-                "{} have not answered for {seconds} s: their processes are stopped or hang; training goes on when they \
-                 answer, Ctrl-C ends it",
+                "{} have not answered for {seconds} s: their processes are stopped or hang; who waits for them goes on when \
+                 they answer, Ctrl-C ends the training",
                 names.join(", ")
             ),
         };
