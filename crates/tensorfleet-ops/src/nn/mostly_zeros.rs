@@ -122,12 +122,13 @@ impl<T: Tile + num_traits::Float> Vectorized<T> for Rows<'_, T> {
             let lines = &lines[first_col * line_stride(cols)..];
             for (group, out) in out.chunks_mut(cols * places.len()).enumerate() {
                 let start = start + group * places.len() * a.row_stride;
+                let (rows, data) = (out.len() / cols, &a.data[start..]);
                 // SAFETY: the features are the caller's.
-                let counts = match a.col_stride {
-                    1 => [unsafe { list_row::<T, V>(&a.data[start..start + inner], &mut places[0]) }; GROUP],
-                    stride => unsafe {
-                        list_rows::<T, V>(&a.data[start..], stride, [out.len() / cols, inner], &mut places)
-                    },
+                let counts = unsafe {
+                    match a.col_stride {
+                        1 => [list_row::<T, V>(&data[..inner], &mut places[0]); GROUP],
+                        stride => list_rows::<T, V>(data, stride, [rows, inner], &mut places),
+                    }
                 };
                 for (row, out) in out.chunks_exact_mut(cols).enumerate() {
                     let factors = &a.data[start + row * a.row_stride..];
@@ -259,27 +260,28 @@ unsafe fn sum_panel<T: Tile, V: Vector<T>, const P: usize>(
         for &place in terms.places {
             let factor = *terms.factors.as_ptr().add(usize::from(place) * terms.stride);
             let line = terms.lines.as_ptr().add(usize::from(place) * stride + first);
+            #[expect(clippy::needless_range_loop, reason = "a known index keeps the sums in registers")]
             for vector in 0..P {
                 sums[vector] = V::load(line.add(vector * V::LANES)).multiply_add(factor, sums[vector]);
             }
         }
         sums
     };
-    for vector in 0..P {
+    for (vector, sum) in sums.into_iter().enumerate() {
         let out = &mut out[vector * V::LANES..];
         let to = out.as_mut_ptr();
         // SAFETY: a whole vector goes where there is room for it. The features are the caller's.
         unsafe {
             if out.len() < V::LANES {
                 let mut lanes = [T::default(); GROUP];
-                sums[vector].store(lanes.as_mut_ptr());
+                sum.store(lanes.as_mut_ptr());
                 for (out, sum) in out.iter_mut().zip(lanes) {
                     *out = if mode == Output::Accumulate { out.plus(sum) } else { sum };
                 }
             } else if mode == Output::Accumulate {
-                sums[vector].plus(V::load(to)).store(to);
+                sum.plus(V::load(to)).store(to);
             } else {
-                sums[vector].store(to);
+                sum.store(to);
             }
         }
     }
@@ -294,7 +296,7 @@ mod tests {
     /// Small integers, so that sums are exact in any order; one in `one_in` is not zero.
     fn numbers(count: usize, one_in: usize, salt: usize) -> Vec<f32> {
         let number = |i: usize| ((i * 31 + salt * 17) % 13) as f32 - 6.5;
-        (0..count).map(|i| if (i * 7 + salt) % one_in == 0 { number(i) } else { 0.0 }).collect()
+        (0..count).map(|i| if (i * 7 + salt).is_multiple_of(one_in) { number(i) } else { 0.0 }).collect()
     }
 
     fn view(data: &[f32], rows: usize, cols: usize, transposed: bool) -> Matrix<'_, f32> {
