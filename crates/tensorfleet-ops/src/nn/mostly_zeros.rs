@@ -291,6 +291,8 @@ unsafe fn sum_panel<T: Tile, V: Vector<T>, const P: usize>(
 mod tests {
     use super::*;
     use crate::nn::vector::Lanes;
+    #[cfg(target_arch = "x86_64")]
+    use crate::simd::has_wide_vectors;
     use proptest::prelude::*;
 
     /// Small integers, so that sums are exact in any order; one in `one_in` is not zero.
@@ -329,6 +331,14 @@ mod tests {
             out.fill(1.0);
             Rows { a, lines, cols, first: 0, out: &mut out, mode }.run_portable();
             prop_assert_eq!(&out, &expected(a, &b, cols, start));
+            #[cfg(target_arch = "x86_64")]
+            if has_wide_vectors() {
+                use std::arch::x86_64::__m256;
+                out.fill(1.0);
+                // SAFETY: the features were just found present.
+                unsafe { Rows { a, lines, cols, first: 0, out: &mut out, mode }.run::<__m256, __m256, 11>() };
+                prop_assert_eq!(&out, &expected(a, &b, cols, start));
+            }
         }
     }
 
