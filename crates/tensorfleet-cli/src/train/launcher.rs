@@ -266,7 +266,10 @@ impl<'a> Training<'a> {
         let was_training = worker
             .and_then(|worker| self.progress.workers.get(worker))
             .is_some_and(|w| w.activity == Activity::Training);
-        let goes_on = was_training && !self.is_chief(task) && !self.arguments.sync;
+        // Rounds go on as long as no more workers are lost than they need not wait for.
+        let lost = self.progress.workers.iter().filter(|worker| worker.activity == Activity::Lost).count();
+        let is_dispensable = !self.arguments.sync || lost < self.arguments.backup;
+        let goes_on = was_training && !self.is_chief(task) && is_dispensable;
         if let Some(worker) = worker.filter(|_| goes_on) {
             self.progress.set_activity(worker, Activity::Lost);
             self.display
