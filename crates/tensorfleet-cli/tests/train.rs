@@ -209,6 +209,20 @@ fn the_loss_of_a_parameter_server_is_one_sentence_and_that_of_a_worker_holds_nob
     assert!(last.contains("; the model is saved up to step ") && last.contains(&dir), "{last}");
 }
 
+#[test]
+fn synchronous_rounds_go_on_without_a_backup_worker_and_end_without_one_more() {
+    let (_directory, dir) = log_dir();
+    let flags = ["--sync", "--workers", "3", "--backup", "1", "--steps", "1000000"];
+    let mut running = Running::start(training(&dir, &flags));
+    wait_for_steps(&mut running);
+    let launcher = running.id();
+    kill_task(launcher, "--task_index=2");
+    running.wait_for_error_line(|line| line.ends_with("the others go on without it").then_some(()));
+    wait_for_steps(&mut running);
+    kill_task(launcher, "--task_index=1");
+    assert_error(&running.finish(), 1, "worker/1 was killed by SIGKILL after ");
+}
+
 /// It was shown with the speed it had had, and at the end said to be saved.
 #[test]
 fn a_frozen_task_is_named_and_what_it_could_not_save_is_not_said_to_be_saved() {
