@@ -31,6 +31,7 @@ mod sparse_tensor;
 mod split;
 mod stitch;
 mod tile;
+pub(crate) mod tiles;
 mod top_k;
 pub(crate) mod transpose;
 mod unique;

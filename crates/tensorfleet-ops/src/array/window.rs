@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use tensorfleet_core::{Element, Result, Shape, Status, Tensor};
 
 use super::elements::{Movement, rearrange};
+use super::tiles::transpose;
 use crate::parallel;
 
 /// Element `(i0, i1, …)` of the window is element `offset + Σ ik · strides[k]` of the tensor it looks into.
@@ -24,10 +25,6 @@ pub(crate) struct Axis {
     pub(crate) stride: isize,
 }
 
-/// Edge of the square that is transposed at once: 8 vector registers of 8 floats.
-const TILE: usize = 8;
-/// Edge of the square whose source and destination lines stay in the first-level cache.
-const BLOCK: usize = 64;
 /// Estimated hundredths of a nanosecond for copying an element.
 const COPY_COST: usize = 20;
 
@@ -207,53 +204,6 @@ impl Window {
                 out = rest;
             }
         });
-    }
-}
-
-/// `to[i * to_stride + k] = from[k * from_stride + i]` for `i < rows`, `k < columns`.
-fn transpose<T: Element>(
-    from: &[T],
-    from_stride: usize,
-    to: &mut [T],
-    to_stride: usize,
-    rows: usize,
-    columns: usize,
-) {
-    for row in (0..rows).step_by(BLOCK) {
-        for column in (0..columns).step_by(BLOCK) {
-            let (row_end, column_end) = ((row + BLOCK).min(rows), (column + BLOCK).min(columns));
-            let (full_rows, full_columns) =
-                (row + (row_end - row) / TILE * TILE, column + (column_end - column) / TILE * TILE);
-            for i in (row..full_rows).step_by(TILE) {
-                for k in (column..full_columns).step_by(TILE) {
-                    transpose_tile(
-                        &from[k * from_stride + i..],
-                        from_stride,
-                        &mut to[i * to_stride + k..],
-                        to_stride,
-                    );
-                }
-            }
-            let mut copy = |i: usize, k: usize| to[i * to_stride + k] = from[k * from_stride + i];
-            for i in row..full_rows {
-                (full_columns..column_end).for_each(|k| copy(i, k));
-            }
-            for i in full_rows..row_end {
-                (column..column_end).for_each(|k| copy(i, k));
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn transpose_tile<T: Element>(from: &[T], from_stride: usize, to: &mut [T], to_stride: usize) {
-    let mut tile = [[T::default(); TILE]; TILE];
-    for (k, line) in tile.iter_mut().enumerate() {
-        line.copy_from_slice(&from[k * from_stride..k * from_stride + TILE]);
-    }
-    for i in 0..TILE {
-        let line: [T; TILE] = std::array::from_fn(|k| tile[k][i]);
-        to[i * to_stride..i * to_stride + TILE].copy_from_slice(&line);
     }
 }
 

@@ -6,6 +6,7 @@
 use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Tensor, bail, ensure};
 
+use crate::array::tiles::transpose;
 use crate::node_spec::NodeSpec;
 
 /// How images lie in memory.
@@ -83,9 +84,7 @@ fn transposed<T: Element>(
         for matrix in 0..batch * usize::from(rows * cols > 0) {
             let (from, out) =
                 (&from[matrix * rows * cols..], &mut out[matrix * rows * cols..][..rows * cols]);
-            for (col, out) in out.chunks_mut(rows).enumerate() {
-                out.iter_mut().enumerate().for_each(|(row, out)| *out = from[row * cols + col]);
-            }
+            transpose(from, cols, out, rows, cols, rows);
         }
         Ok(())
     })
