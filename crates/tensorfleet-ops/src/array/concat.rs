@@ -288,6 +288,9 @@ fn slices_back(d: &mut Differential<'_>, parts: &[Endpoint], axis: Endpoint) -> 
     if parts.len() == 1 {
         return Ok(vec![Some(dy.into())]);
     }
+    if let Some(grads) = known_slices_back(d, parts, axis, dy)? {
+        return Ok(grads);
+    }
     let axis = d.cast(axis, DType::Int32)?;
     let shapes: Vec<Endpoint> = parts.iter().map(|&part| d.shape_of(part)).collect::<Result<_>>()?;
     let offsets = d.add(NewNode::new("ConcatOffset").input(axis).input_list(shapes.iter().copied()))?;
@@ -295,6 +298,37 @@ fn slices_back(d: &mut Differential<'_>, parts: &[Endpoint], axis: Endpoint) -> 
         Ok(Some(d.op("Slice", [dy, Endpoint::new(offsets, index as u32), size])?.into()))
     };
     shapes.iter().enumerate().map(slice).collect()
+}
+
+/// The same where it is known how far each part reaches along the axis: then nothing about the parts has to be computed in the
+/// graph, nor kept for it in a loop.
+fn known_slices_back(
+    d: &mut Differential<'_>,
+    parts: &[Endpoint],
+    axis: Endpoint,
+    dy: Endpoint,
+) -> Result<Option<Grads>> {
+    let shapes: Vec<PartialShape> = parts.iter().map(|&part| d.shape(part)).collect::<Result<_>>()?;
+    let Some(rank) = shapes.iter().find_map(PartialShape::rank) else { return Ok(None) };
+    let axis = d.constant_value(axis).and_then(|axis| integer(&axis, "axis").ok());
+    let Some(axis) = axis.and_then(|axis| normalized(axis, rank)) else { return Ok(None) };
+    let (mut places, mut end) = (Vec::with_capacity(parts.len()), 0i32);
+    for shape in &shapes {
+        let length = shape.dim(axis).and_then(|length| i32::try_from(length).ok());
+        let Some((length, next)) = length.and_then(|length| Some((length, end.checked_add(length)?))) else {
+            return Ok(None);
+        };
+        places.push((end, length));
+        end = next;
+    }
+    let along_axis = |value: i32, elsewhere: i32| -> Vec<i32> {
+        (0..rank).map(|other| if other == axis { value } else { elsewhere }).collect()
+    };
+    let slice = |(start, length)| {
+        let (begin, size) = (d.ints(&along_axis(start, 0))?, d.ints(&along_axis(length, -1))?);
+        Ok(Some(d.op("Slice", [dy, begin, size])?.into()))
+    };
+    places.into_iter().map(slice).collect::<Result<_>>().map(Some)
 }
 
 fn pack_gradient(d: &mut Differential<'_>) -> Result<Grads> {

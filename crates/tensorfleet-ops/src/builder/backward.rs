@@ -54,6 +54,8 @@ pub(super) struct Backward {
     pops: Vec<NodeId>,
     /// Values of the forward loop and what they are here.
     recalled: FxHashMap<Endpoint, Endpoint>,
+    /// Values of the forward loop and the nodes there that give their shapes.
+    shapes: FxHashMap<Endpoint, Endpoint>,
 }
 
 /// A backward loop under construction.
@@ -180,6 +182,7 @@ impl GraphBuilder {
             pushes: Vec::new(),
             pops: Vec::new(),
             recalled: FxHashMap::default(),
+            shapes: FxHashMap::default(),
         });
         Ok(BackwardLoop { the_loop, forward, forward_counter })
     }
@@ -240,19 +243,49 @@ impl GraphBuilder {
 
     /// `value` itself, or, where a backward loop around `flow` goes back through the loop that has it, what it is there.
     pub(super) fn recalled(&mut self, flow: Option<FlowId>, value: Endpoint, user: &str) -> Result<Endpoint> {
-        let Some(source) = self.enclosing_loop(value.node) else { return Ok(value) };
+        match self.recalling_loop(flow, value) {
+            Some(backward) => self.recall(backward, value, user),
+            None => Ok(value),
+        }
+    }
+
+    /// The backward loop around `flow` that goes back through the loop that has `value`.
+    fn recalling_loop(&self, flow: Option<FlowId>, value: Endpoint) -> Option<FlowId> {
+        let source = self.enclosing_loop(value.node)?;
         let mut cursor = flow;
-        while let Some(id) = cursor {
-            if id == source {
-                return Ok(value);
-            }
+        while let Some(id) = cursor.filter(|&id| id != source) {
             let context = self.context(id);
             if context.backward.as_ref().is_some_and(|backward| backward.forward == source) {
-                return self.recall(id, value, user);
+                return Some(id);
             }
             cursor = context.parent;
         }
-        Ok(value)
+        None
+    }
+
+    /// The shape of `value`, for the current context. A backward loop that has not asked for the value itself keeps but the shape:
+    /// each iteration's value is free as soon as the forward loop is done with it.
+    pub(crate) fn shape_node(&mut self, value: Endpoint) -> Result<Endpoint> {
+        let shape = |value: Endpoint| NewNode::new("Shape").input(value);
+        let Some(flow) = self.recalling_loop(self.scopes.flow(), value) else {
+            return self.emit(shape(value));
+        };
+        let backward = self.backward(flow)?;
+        if let Some(&known) = backward.shapes.get(&value) {
+            return Ok(known);
+        }
+        let (forward, is_kept) = (backward.forward, backward.recalled.contains_key(&value));
+        let home = self.flows.get(value.node.index()).copied().flatten();
+        let is_entry = [Some(forward), home]
+            .into_iter()
+            .flatten()
+            .any(|flow| self.context(flow).entries.contains(&value.node));
+        if is_kept || is_entry {
+            return self.emit(shape(value));
+        }
+        let shape = self.within(home, |b| b.emit(shape(value).colocate_with(value.node)))?;
+        self.backward(flow)?.shapes.insert(value, shape);
+        Ok(shape)
     }
 
     fn backward(&mut self, flow: FlowId) -> Result<&mut Backward> {

@@ -138,7 +138,7 @@ impl<'a> Differential<'a> {
             .and_then(|shape| shape.dims().iter().map(|&dim| i32::try_from(dim).ok()).collect::<Option<_>>());
         match dims {
             Some(dims) => self.constant(Tensor::vector(&dims)?),
-            None => self.op("Shape", [value]),
+            None => self.builder.shape_node(value),
         }
     }
 

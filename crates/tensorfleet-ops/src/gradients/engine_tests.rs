@@ -1,7 +1,7 @@
 //! Stories about the engine: what it builds, and what it refuses. What gradients are worth is told by tests that run them.
 
-use tensorfleet_core::Code;
 use tensorfleet_core::attr::FromAttr;
+use tensorfleet_core::{Code, Node, PartialShape};
 
 use super::*;
 use crate::builder::LoopOptions;
@@ -131,6 +131,38 @@ fn a_loop_keeps_on_a_stack_only_what_changes() {
         assert!(b.node(node.inputs[1].node).is_next_iteration(), "{}", node.name);
     }
     assert_eq!(b.complete_len(), b.graph().len());
+}
+
+#[test]
+fn a_loop_keeps_the_shape_of_a_value_where_it_needs_no_more() {
+    let mut b = GraphBuilder::new();
+    let rows = PartialShape::from_signed(&[-1, 3]).unwrap();
+    let x = b.emit(NewNode::new("Placeholder").attr("dtype", DType::Float).attr("shape", rows)).unwrap();
+    let options = LoopOptions::default();
+    let mut the_loop = b.begin_loop(&[x], &options).unwrap();
+    let depth = b.depth();
+    b.enter_flow(the_loop.flow());
+    let goes_on = b.constant("goes_on", Tensor::scalar(false)).unwrap();
+    let inside = b.loop_condition(&mut the_loop, goes_on).unwrap();
+    // The sine needs its argument; of the sum's operands nothing but their shapes is needed, as they may be broadcast.
+    let sine = b.emit(NewNode::new("Sin").input(inside[0])).unwrap();
+    let twice = binary(&mut b, "AddV2", sine, sine);
+    let sum = binary(&mut b, "AddV2", twice, inside[0]);
+    let parts = b.add(NewNode::new("ConcatV2").input_list([sum, sum]).input(Tensor::scalar(1i32))).unwrap();
+    let wide = Endpoint::new(parts, 0);
+    let half = NewNode::new("Slice").input(wide);
+    let half = half.input(Tensor::vector(&[0i32, 0]).unwrap()).input(Tensor::vector(&[-1i32, 3]).unwrap());
+    let half = b.emit(half).unwrap();
+    b.leave(depth);
+    let y = b.end_loop(&the_loop, &[half]).unwrap()[0];
+    gradients(&mut b, &[y], &[x], &GradientOptions::default()).unwrap();
+    let nodes = b.graph().nodes();
+    let pushed = |node: &Node| b.node(node.inputs[1].node).op.to_string();
+    let mut kept: Vec<String> = nodes.iter().filter(|node| &*node.op == "StackPushV2").map(pushed).collect();
+    kept.sort();
+    // The argument, the shape of `twice`, and that of the concatenation for the gradient of its slice.
+    assert_eq!(kept, ["Identity", "Shape", "Shape"]);
+    assert_eq!(count(&b, "ConcatOffset"), 0);
 }
 
 #[test]
