@@ -23,7 +23,7 @@ use crate::status::{Result, Status};
 pub const ALIGNMENT: usize = 64;
 
 /// Smaller blocks are left to the allocator, which is good at them.
-const RECYCLE_FROM: usize = 32 << 10;
+const RECYCLE_FROM: usize = 4 << 10;
 /// Larger blocks go back to the system at once, so that one huge tensor does not stay resident for ever.
 const RECYCLE_UP_TO: usize = 128 << 20;
 /// Blocks of this size and above are mapped. The allocator would write zeros into all of them.
