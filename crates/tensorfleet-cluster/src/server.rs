@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, ensure, memory};
 use tensorfleet_ops::file_access::FileAccess;
+use tensorfleet_ops::parallel;
 use tensorfleet_proto::tensorflow::{ConfigProto, RunMetadata};
 use tensorfleet_rpc::{ChannelOptions, Limits, Listener, serve};
 use tensorfleet_runtime::Task;
@@ -114,6 +115,7 @@ impl Server {
         let ServerOptions {
             cluster, job, task, bind, config, session_timeout, file_roots, until_done, ..
         } = options;
+        parallel::leave_cores_to_others();
         let files = match file_roots.is_empty() {
             true => FileAccess::EVERYWHERE,
             false => FileAccess::below(&file_roots)?,

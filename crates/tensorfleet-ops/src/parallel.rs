@@ -9,12 +9,17 @@
 //! that of the variable it updates, around a parallel loop: nothing that wants the same lock can start below it.
 //! And the crew sleeps when there is nothing to do, where rayon's threads look around for a while: a parameter server
 //! makes many short loops, and on a machine that it shares with workers the looking around took a quarter of its time.
+//!
+//! The exception are loops so short that to wake a thread takes as long ([`short_chunks_mut`]), as they follow one another in a
+//! recurrent network. They are shared where cores of this process have nothing else to do, and helpers then stay awake for a
+//! moment, to be there for the next. A process that serves others does neither ([`leave_cores_to_others`]).
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tensorfleet_core::Result;
@@ -25,6 +30,11 @@ use crate::denormals::FlushDenormals;
 const WORTH_SHARING_NS: usize = 100_000;
 /// A shard should be at least this much work.
 const MIN_SHARD_NS: usize = 20_000;
+
+/// How long a helper stays awake after a short loop, if the one before came as soon.
+const STAY_AWAKE: Duration = Duration::from_micros(100);
+/// How often the caller of a short loop looks whether its helpers are done, before it sleeps: some microseconds.
+const LOOKS: usize = 200;
 
 /// How many items a shard has, if `count` items of about `centi_ns_per_item` (hundredths of a nanosecond) are
 /// worth sharing at all.
@@ -45,7 +55,7 @@ pub fn shard_len(count: usize, centi_ns_per_item: usize) -> Option<usize> {
 pub fn ranges(count: usize, centi_ns_per_item: usize, work: impl Fn(Range<usize>) + Send + Sync) {
     match shard_len(count, centi_ns_per_item) {
         None => work(0..count),
-        Some(len) => share(count.div_ceil(len), &|shard| {
+        Some(len) => share(count.div_ceil(len), Length::Long, &|shard| {
             let start = shard * len;
             work(start..(start + len).min(count));
         }),
@@ -60,18 +70,61 @@ pub fn chunks_mut<T: Send>(
     centi_ns_per_unit: usize,
     work: impl Fn(usize, &mut [T]) + Send + Sync,
 ) {
-    let (unit, total) = (unit.max(1), out.len());
-    let Some(len) = shard_len(total / unit, centi_ns_per_unit) else { return work(0, out) };
+    let unit = unit.max(1);
+    let Some(len) = shard_len(out.len() / unit, centi_ns_per_unit) else { return work(0, out) };
+    share_slice(out, len * unit, Length::Long, &|shard, piece| work(shard * len, piece));
+}
+
+/// Runs `work` on pieces of `out` of `len` elements, in parallel if cores are idle. For loops of some ten microseconds whose
+/// results do not depend on how they are cut. `work` gets the offset of its piece, which may be all of `out`, and the piece.
+pub fn short_chunks_mut<T: Send>(out: &mut [T], len: usize, work: impl Fn(usize, &mut [T]) + Send + Sync) {
+    let is_alone =
+        || !SERVES_OTHERS.load(Ordering::Relaxed) && AT_WORK.load(Ordering::Relaxed) <= CREW.helpers;
+    if out.len() <= len || CREW.helpers == 0 || !is_alone() {
+        return work(0, out);
+    }
+    share_slice(out, len, Length::Short, &|shard, piece| work(shard * len, piece));
+}
+
+/// Runs `work` with the number of each piece of `out`, `len` elements or the rest, and the piece.
+fn share_slice<T: Send>(out: &mut [T], len: usize, length: Length, work: &(dyn Fn(usize, &mut [T]) + Sync)) {
     // One slice is cut by arithmetic instead of into a list of pieces: this is instantiated for every kernel and
     // dtype, and so has to be little code.
-    let start = SliceStart(out.as_mut_ptr());
-    share(total.div_ceil(len * unit), &|shard| {
-        let (from, to) = (shard * len * unit, ((shard + 1) * len * unit).min(total));
+    let (start, total) = (SliceStart(out.as_mut_ptr()), out.len());
+    share(total.div_ceil(len), length, &|shard| {
+        let (from, to) = (shard * len, ((shard + 1) * len).min(total));
         // SAFETY: `from..to` lies in `out`, differs for every shard, and `share` runs every shard once and returns
         // only when all are done; `T: Send` lets other threads write the elements.
         let piece = unsafe { std::slice::from_raw_parts_mut(start.get().add(from), to - from) };
-        work(shard * len, piece);
+        work(shard, piece);
     });
+}
+
+/// Threads that run nodes, or are about to.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+static SERVES_OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// A thread that runs nodes, as long as this lives. Short loops are shared with as many others as are not counted.
+#[derive(Debug)]
+pub struct AtWork(());
+
+impl AtWork {
+    /// Counts a thread.
+    pub fn begin() -> AtWork {
+        AT_WORK.fetch_add(1, Ordering::Relaxed);
+        AtWork(())
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// From now on short loops are not shared: this process is a server, and others on the machine need its cores, too.
+pub fn leave_cores_to_others() {
+    SERVES_OTHERS.store(true, Ordering::Relaxed);
 }
 
 /// Where a slice begins whose parts are written by several threads.
@@ -89,7 +142,7 @@ impl<T> SliceStart<T> {
 /// Runs `work` once for each piece, pieces in parallel. For pieces that are whole shards, cut by [`shard_len`].
 pub fn each<P: Send>(pieces: impl Iterator<Item = P>, work: impl Fn(P) + Send + Sync) {
     let pieces: Vec<Mutex<Option<P>>> = pieces.map(|piece| Mutex::new(Some(piece))).collect();
-    share(pieces.len(), &|shard| {
+    share(pieces.len(), Length::Long, &|shard| {
         if let Some(piece) = pieces[shard].lock().take() {
             work(piece);
         }
@@ -107,9 +160,19 @@ pub fn first_error(run: impl FnOnce(&(dyn Fn(Result<()>) + Sync))) -> Result<()>
     failure.into_inner().map_or(Ok(()), Err)
 }
 
+/// What a loop takes, by its caller's estimate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// Much more time than to wake a thread.
+    Long,
+    /// About as much.
+    Short,
+}
+
 /// The shards of one loop and who works on them.
 struct Team {
     shards: usize,
+    length: Length,
     next: AtomicUsize,
     /// Erased lifetime: valid while `helpers.open`, or while a helper is counted.
     work: *const (dyn Fn(usize) + Sync),
@@ -165,6 +228,8 @@ struct Crew {
     helpers: usize,
     /// Teams that would like help, once for each helper they would like.
     invitations: Mutex<VecDeque<Arc<Team>>>,
+    /// How many there are, for helpers that are awake.
+    pending: AtomicUsize,
     invited: Condvar,
 }
 
@@ -176,13 +241,17 @@ static CREW: LazyLock<Crew> = LazyLock::new(|| {
     };
     // Without threads loops are not shared, and nothing else changes.
     let helpers = (1..cores).take_while(|&index| start(index)).count();
-    Crew { helpers, invitations: Mutex::default(), invited: Condvar::new() }
+    Crew { helpers, invitations: Mutex::default(), pending: AtomicUsize::new(0), invited: Condvar::new() }
 });
 
 impl Crew {
     fn invite(&self, team: &Arc<Team>, wanted: usize) {
         let wanted = wanted.min(self.helpers);
-        self.invitations.lock().extend(std::iter::repeat_n(team, wanted).cloned());
+        {
+            let mut invitations = self.invitations.lock();
+            invitations.extend(std::iter::repeat_n(team, wanted).cloned());
+            self.pending.store(invitations.len(), Ordering::Relaxed);
+        }
         (0..wanted).for_each(|_| {
             self.invited.notify_one();
         });
@@ -190,24 +259,42 @@ impl Crew {
 
     fn serve(&self) {
         let _as_the_caller = FlushDenormals::begin();
+        let mut stays_awake = false;
+        let mut done = Instant::now();
         let mut invitations = self.invitations.lock();
         loop {
-            match invitations.pop_front() {
-                Some(team) => parking_lot::MutexGuard::unlocked(&mut invitations, || team.help()),
-                None => self.invited.wait(&mut invitations),
-            }
+            let Some(team) = invitations.pop_front() else {
+                if std::mem::take(&mut stays_awake) {
+                    parking_lot::MutexGuard::unlocked(&mut invitations, || self.look_around(done));
+                } else {
+                    self.invited.wait(&mut invitations);
+                }
+                continue;
+            };
+            self.pending.store(invitations.len(), Ordering::Relaxed);
+            stays_awake = team.length == Length::Short && done.elapsed() < STAY_AWAKE;
+            parking_lot::MutexGuard::unlocked(&mut invitations, || team.help());
+            done = Instant::now();
+        }
+    }
+
+    /// Waits for an invitation without sleeping, for a moment from `since` on.
+    fn look_around(&self, since: Instant) {
+        while self.pending.load(Ordering::Relaxed) == 0 && since.elapsed() < STAY_AWAKE {
+            (0..16).for_each(|_| std::hint::spin_loop());
         }
     }
 }
 
 /// Runs `work` for every shard in `0..shards`, on this thread and on threads of the crew that are free.
-fn share(shards: usize, work: &(dyn Fn(usize) + Sync)) {
+fn share(shards: usize, length: Length, work: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime changes. Helpers dereference the pointer only while they are counted, and this
     // function returns (or unwinds) only after the team is closed and nobody is counted.
     let erased =
         unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(work) };
     let team = Arc::new(Team {
         shards,
+        length,
         next: AtomicUsize::new(0),
         work: erased,
         helpers: Mutex::new(Helpers { open: true, working: 0, panic: None }),
@@ -217,8 +304,14 @@ fn share(shards: usize, work: &(dyn Fn(usize) + Sync)) {
     let own = catch_unwind(AssertUnwindSafe(|| team.run(work)));
     let mut helpers = team.helpers.lock();
     helpers.open = false;
+    let mut looks = if length == Length::Short { LOOKS } else { 0 };
     while helpers.working > 0 {
-        team.left.wait(&mut helpers);
+        if looks == 0 {
+            team.left.wait(&mut helpers);
+            continue;
+        }
+        looks -= 1;
+        parking_lot::MutexGuard::unlocked(&mut helpers, || (0..8).for_each(|_| std::hint::spin_loop()));
     }
     let panic = own.err().or(helpers.panic.take());
     drop(helpers);
@@ -245,6 +338,29 @@ mod tests {
             });
             assert_eq!(visited.into_inner(), 10_007);
         }
+    }
+
+    #[test]
+    fn short_loops_one_after_another_visit_every_item_once() {
+        for round in 0..300u32 {
+            let mut out = vec![round; 1003];
+            short_chunks_mut(&mut out, 250, |start, piece| {
+                assert!(piece.len() <= 250 || start == 0);
+                piece.iter_mut().enumerate().for_each(|(i, x)| *x += (start + i) as u32);
+            });
+            assert!(out.iter().enumerate().all(|(i, &x)| x == round + i as u32));
+        }
+    }
+
+    #[test]
+    fn a_short_loop_stays_on_its_thread_while_all_cores_are_at_work() {
+        let _all: Vec<AtWork> = (0..=CREW.helpers).map(|_| AtWork::begin()).collect();
+        let pieces = AtomicUsize::new(0);
+        short_chunks_mut(&mut [0u8; 100], 10, |_, piece| {
+            pieces.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(piece.len(), 100);
+        });
+        assert_eq!(pieces.into_inner(), 1);
     }
 
     #[test]

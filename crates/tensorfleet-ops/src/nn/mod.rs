@@ -23,6 +23,8 @@ mod pool_by_input;
 mod pool_depth;
 mod pool_twice;
 mod product;
+#[cfg(test)]
+mod product_tests;
 mod real;
 mod resize;
 mod scattered;

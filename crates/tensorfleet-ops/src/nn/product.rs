@@ -13,6 +13,7 @@ use tensorfleet_core::{Element, Result, Shape, Tensor, ensure};
 
 use super::mostly_zeros::multiply_few;
 use super::scattered::{Lines, Offsets, Scattered, Tile, multiply_scattered};
+use crate::array::tiles::transpose;
 use crate::denormals::FlushDenormals;
 use crate::parallel;
 
@@ -22,6 +23,12 @@ const TINY: usize = 512;
 const NARROW: usize = 32;
 /// From this many multiplications on, a second thread pays.
 const WORTH_THREADS: usize = 1 << 23;
+
+/// From this many on, one that has nothing else to do.
+const WORTH_IDLE_THREADS: usize = 1 << 21;
+/// Such a product is cut into about so many parts, of full tiles.
+const SHORT_SHARDS: usize = 4;
+const ROWS_OF_A_TILE: usize = 8;
 
 fn is_worth_threads(m: usize, n: usize, k: usize) -> bool {
     m.saturating_mul(n).saturating_mul(k) >= WORTH_THREADS
@@ -91,22 +98,16 @@ impl<'a, T: Element> Matrix<'a, T> {
         (0..self.cols).map(move |col| self.data[row * self.row_stride + col * self.col_stride])
     }
 
-    /// Calls `element` with each element and where it is in a row-major matrix. In blocks, so that whole lines of the cache are
-    /// used on both sides of a transposition.
-    #[inline(always)]
-    fn each_in_blocks(&self, mut element: impl FnMut(usize, T)) {
-        const BLOCK: usize = 16;
-        for first_row in (0..self.rows).step_by(BLOCK) {
-            for first_col in (0..self.cols).step_by(BLOCK) {
-                for row in first_row..self.rows.min(first_row + BLOCK) {
-                    for col in first_col..self.cols.min(first_col + BLOCK) {
-                        element(
-                            row * self.cols + col,
-                            self.data[row * self.row_stride + col * self.col_stride],
-                        );
-                    }
-                }
-            }
+    /// Copies the elements into a row-major matrix.
+    fn copy_to(&self, out: &mut [T]) {
+        if self.rows == 0 || self.cols == 0 {
+            return;
+        }
+        if self.row_stride == 1 && self.col_stride != 1 {
+            return transpose(self.data, self.col_stride, out, self.cols, self.rows, self.cols);
+        }
+        for (row, out) in out.chunks_mut(self.cols).enumerate() {
+            out.iter_mut().zip(self.row(row)).for_each(|(out, element)| *out = element);
         }
     }
 
@@ -209,13 +210,12 @@ fn float_product<T: Tile + num_traits::Float>(
     if left <= STAYS_IN_CACHE && b.col_stride != 1 {
         // All transposed: so the smaller matrix is the one that is copied because its rows have to be in one piece.
         let turned = Tensor::build::<T>(Shape::new(&[b.cols, a.rows])?, |turned| {
-            unpacked_product(b.transposed(), a.transposed(), turned, Output::Overwrite, threads)
+            if mode == Output::Accumulate {
+                Matrix::new(out, a.rows, b.cols)?.transposed().copy_to(turned);
+            }
+            unpacked_product(b.transposed(), a.transposed(), turned, mode, threads)
         })?;
-        let turned = Matrix::new(turned.as_slice::<T>()?, b.cols, a.rows)?.transposed();
-        match mode {
-            Output::Overwrite => turned.each_in_blocks(|at, x| out[at] = x),
-            Output::Accumulate => turned.each_in_blocks(|at, x| out[at] = out[at] + x),
-        }
+        Matrix::new(turned.as_slice::<T>()?, b.cols, a.rows)?.transposed().copy_to(out);
         return Ok(());
     }
     library_product(a, b, out, mode, threads);
@@ -236,7 +236,7 @@ fn unpacked_product<T: Tile>(
         (b.data, b.row_stride)
     } else {
         copy = Tensor::build::<T>(Shape::new(&[k, n])?, |lines| {
-            b.each_in_blocks(|at, x| lines[at] = x);
+            b.copy_to(lines);
             Ok(())
         })?;
         (copy.as_slice::<T>()?, n)
@@ -261,6 +261,12 @@ fn unpacked_product<T: Tile>(
                 keep(some_rows(first, out));
             });
         }),
+        Threads::Many if a.rows.saturating_mul(n).saturating_mul(k) >= WORTH_IDLE_THREADS => {
+            let rows = a.rows.div_ceil(SHORT_SHARDS).next_multiple_of(ROWS_OF_A_TILE);
+            parallel::first_error(|keep| {
+                parallel::short_chunks_mut(out, rows * n, |first, out| keep(some_rows(first / n, out)));
+            })
+        }
         _ => some_rows(0, out),
     }
 }
@@ -442,92 +448,4 @@ integers! {
     i16;
     i32;
     i64;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn naive(a: &[f64], b: &[f64], m: usize, n: usize, k: usize, ta: bool, tb: bool) -> Vec<f64> {
-        let left = |i: usize, j: usize| if ta { a[j * m + i] } else { a[i * k + j] };
-        let right = |i: usize, j: usize| if tb { b[j * k + i] } else { b[i * n + j] };
-        (0..m * n).map(|at| (0..k).map(|inner| left(at / n, inner) * right(inner, at % n)).sum()).collect()
-    }
-
-    fn view<T: Element>(data: &[T], rows: usize, cols: usize, transposed: bool) -> Matrix<'_, T> {
-        if transposed {
-            Matrix::new(data, cols, rows).unwrap().transposed()
-        } else {
-            Matrix::new(data, rows, cols).unwrap()
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn products_agree_with_the_definition_for_all_types_and_transposes(
-            (m, n, k) in (0usize..20, 0usize..20, 0usize..20), ta: bool, tb: bool, accumulate: bool, seed in 0i64..1000,
-        ) {
-            let numbers = |len: usize, salt: i64| -> Vec<i64> {
-                (0..len as i64).map(|i| (i * 7 + salt * 3 + seed) % 11 - 5).collect()
-            };
-            let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-            let (mode, start) = if accumulate { (Output::Accumulate, 1) } else { (Output::Overwrite, 0) };
-            macro_rules! check {
-                ($T:ty, $from:expr, $to:expr) => {{
-                    let (a, b): (Vec<$T>, Vec<$T>) = (a.iter().map($from).collect(), b.iter().map($from).collect());
-                    let mut out: Vec<$T> = vec![$from(&start); m * n];
-                    multiply(view(&a, m, k, ta), view(&b, k, n, tb), &mut out, mode, Threads::Many).unwrap();
-                    out.into_iter().map($to).collect::<Vec<f64>>()
-                }};
-            }
-            let as_floats = |x: &[i64]| x.iter().map(|&x| x as f64).collect::<Vec<_>>();
-            let mut expected = naive(&as_floats(&a), &as_floats(&b), m, n, k, ta, tb);
-            expected.iter_mut().for_each(|x| *x += start as f64);
-            prop_assert_eq!(check!(f32, |&x: &i64| x as f32, |x| x as f64), expected.clone());
-            prop_assert_eq!(check!(f64, |&x: &i64| x as f64, |x| x), expected.clone());
-            prop_assert_eq!(check!(f16, |&x: &i64| f16::from_f64(x as f64), |x: f16| x.to_f64()), expected.clone());
-            prop_assert_eq!(check!(i32, |&x: &i64| x as i32, |x| x as f64), expected.clone());
-            prop_assert_eq!(check!(Complex<f32>, |&x: &i64| Complex::from(x as f32), |x: Complex<f32>| x.re as f64), expected);
-        }
-    }
-
-    #[test]
-    fn products_of_all_sizes_and_transposes_agree_whoever_computes_them() {
-        // Around the sizes at which one way of computing gives place to another; the last two are the library's.
-        for (m, n, k) in
-            [(33, 70, 41), (3, 500, 300), (500, 3, 300), (1, 900, 90), (130, 400, 500), (400, 410, 390)]
-        {
-            let numbers = |count: usize, salt: usize| -> Vec<f32> {
-                (0..count).map(|i| ((i * 7 + salt) % 11) as f32 - 5.0).collect()
-            };
-            let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-            let wide = |x: &[f32]| x.iter().map(|&x| x as f64).collect::<Vec<_>>();
-            for (ta, tb, mode) in [(false, false), (false, true), (true, false), (true, true)]
-                .into_iter()
-                .flat_map(|(ta, tb)| [(ta, tb, Output::Overwrite), (ta, tb, Output::Accumulate)])
-            {
-                let mut out = vec![1.0f32; m * n];
-                multiply(view(&a, m, k, ta), view(&b, k, n, tb), &mut out, mode, Threads::Many).unwrap();
-                let start = if mode == Output::Accumulate { 1.0 } else { 0.0 };
-                let expected = naive(&wide(&a), &wide(&b), m, n, k, ta, tb);
-                let same =
-                    expected.iter().zip(&out).all(|(&expected, &found)| expected + start == found as f64);
-                assert!(same, "{m} {n} {k} {ta} {tb}");
-            }
-        }
-    }
-
-    #[test]
-    fn conjugates_are_taken_in_small_and_in_large_products() {
-        for size in [1, 16] {
-            let a = vec![Complex::new(1.0f32, 2.0); size * size];
-            let b = vec![Complex::new(1.0f32, 1.0); size * size];
-            let mut out = vec![Complex::default(); size * size];
-            let (left, right) = (Matrix::new(&a, size, size).unwrap(), Matrix::new(&b, size, size).unwrap());
-            multiply(left.adjoint_if(true), right, &mut out, Output::Overwrite, Threads::One).unwrap();
-            let scale = size as f32;
-            assert!(out.iter().all(|&x| x == Complex::new(3.0 * scale, -scale)), "{out:?}");
-        }
-    }
 }

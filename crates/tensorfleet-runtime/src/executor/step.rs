@@ -18,6 +18,7 @@ use tensorfleet_core::{Result, Status, Tensor, bail};
 use tensorfleet_ops::denormals::FlushDenormals;
 use tensorfleet_ops::kernel::{AsyncContext, AsyncKernel, Context, KernelBox, Outputs, StepContext, Value};
 use tensorfleet_ops::op::{Cost, Flow};
+use tensorfleet_ops::parallel::AtWork;
 
 use super::counts::{Arrival, MergeInput};
 use super::errands;
@@ -208,6 +209,7 @@ impl Step {
         // A node that ends another's wait (an enqueue, a send) must not run that one below itself.
         let was_lent = IS_LENT.replace(false);
         let _flushing = FlushDenormals::begin();
+        let _at_work = AtWork::begin();
         let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
         let time_left = BORROWED_THREAD_TIME;
         let mut worker =
@@ -573,8 +575,11 @@ impl Worker<'_> {
                 // At the bottom: what is cheap may make more work for other threads.
                 self.stack.insert(0, ready);
             } else {
-                let step = self.step.clone();
-                thread_pool::shared().spawn(move || step.run_nodes(vec![ready], None));
+                let (step, about_to_work) = (self.step.clone(), AtWork::begin());
+                thread_pool::shared().spawn(move || {
+                    drop(about_to_work);
+                    step.run_nodes(vec![ready], None);
+                });
             }
         }
         self.new = new;
