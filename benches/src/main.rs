@@ -60,6 +60,8 @@ fn main() -> ExitCode {
 }
 
 fn compare(what: &str, directory: &Path, rounds: usize) -> Result<()> {
+    std::fs::create_dir_all(directory)
+        .map_err(|error| Status::unavailable(format!("{}: {error}", directory.display())))?;
     match what {
         "cluster" => cluster::run(directory, rounds),
         "checkpoint" => checkpoint::run(directory, rounds),

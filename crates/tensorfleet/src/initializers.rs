@@ -285,8 +285,13 @@ impl Random {
     fn build(self, graph: &Graph, shape: &Shape, dtype: DType) -> Result<Output> {
         graph.name_scope(self.name, || {
             let scope = graph.build(|builder| builder.name_scope().to_string());
-            let dims: Vec<i32> = shape.iter().map(|&dim| dim as i32).collect();
-            let dims = graph.constant_named("shape", dims);
+            let small: Option<Vec<i32>> = shape.iter().map(|&dim| i32::try_from(dim).ok()).collect();
+            let dims = match small {
+                Some(dims) => graph.constant_named("shape", dims),
+                None => {
+                    graph.constant_named("shape", shape.iter().map(|&dim| dim as i64).collect::<Vec<_>>())
+                }
+            };
             let [first, second] = self.constants;
             let number = |(name, value): (&str, f64)| {
                 let value = adapt_literal(&Tensor::scalar(value), dtype).ok_or_else(|| {

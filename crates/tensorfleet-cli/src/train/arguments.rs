@@ -52,7 +52,8 @@ Examples:
     ALL='--ps_hosts=a:2222 --worker_hosts=b:2222,c:2222 --log_dir=/shared/run'
     tensorfleet train mnist $ALL --job_name=ps --task_index=0      # on a
     tensorfleet train mnist $ALL --job_name=worker --task_index=0  # on b, the chief
-    tensorfleet train mnist $ALL --job_name=worker --task_index=1  # on c";
+    tensorfleet train mnist $ALL --job_name=worker --task_index=1  # on c
+    tensorfleet stop a:2222 --only                                 # the ps serves until then";
 
 /// How many steps a training takes if nothing is said: enough to recognise 95 of 100 digits, and over before one gets bored.
 const DEFAULT_STEPS: &str = "3000";
@@ -190,9 +191,10 @@ fn num_ps(text: &str) -> Result<usize, String> {
 
 /// A number that must not be 0, and may be an `i32`.
 fn positive(text: &str) -> Result<u32, String> {
+    const MOST: u32 = i32::MAX as u32;
     match text.parse() {
-        Ok(number @ 1..=0x7fff_ffff) => Ok(number),
-        _ => Err("expected a whole number from 1 on".to_string()),
+        Ok(number @ 1..=MOST) => Ok(number),
+        _ => Err(format!("expected a whole number from 1 to {MOST}")),
     }
 }
 

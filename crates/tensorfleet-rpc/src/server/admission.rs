@@ -85,7 +85,7 @@ impl Admitted<'_> {
         let taken = pending.fetch_update(Relaxed, Relaxed, fits).map_err(|taken| {
             Status::resource_exhausted(format!(
                 "the server has no room for {bytes} bytes more: the requests under way take {taken} of the {limit} bytes \
-                 they may; try again later, or give the server a higher limit"
+                 they may; try again later, or start the server with a higher limit (--max-pending-mb of `tensorfleet serve`)"
             ))
         });
         taken.map(|_| self.bytes += bytes)
