@@ -198,6 +198,23 @@ fn empty_batches_and_filters_give_empty_outputs() {
 }
 
 #[test]
+fn a_window_too_large_by_less_than_a_stride_sees_nothing() {
+    let settings = Settings { stride: [2, 1], dilation: [1, 1], padding: "VALID" };
+    for batch in [0, 1] {
+        let (x, f) = (tensor(&[batch, 2, 6, 2], 1), tensor(&[5, 3, 2, 1], 2));
+        let y = settings.run("Conv2D", &[x.clone(), f.clone()]).unwrap();
+        assert_eq!(y.shape().dims(), [batch, 0, 4, 1]);
+        let dx = settings.run("Conv2DBackpropInput", &[sizes(&[batch, 2, 6, 2]), f, y.clone()]).unwrap();
+        assert_eq!(dx.as_slice::<f64>().unwrap(), vec![0.0; batch * 24]);
+        let df = settings.run("Conv2DBackpropFilter", &[x.clone(), sizes(&[5, 3, 2, 1]), y]).unwrap();
+        assert_eq!(df.as_slice::<f64>().unwrap(), [0.0; 30]);
+        let f = tensor(&[5, 3, 2, 2], 2);
+        let y = settings.run("DepthwiseConv2dNative", &[x, f]).unwrap();
+        assert_eq!(y.shape().dims(), [batch, 0, 4, 4]);
+    }
+}
+
+#[test]
 fn shapes_that_do_not_fit_are_refused() {
     let same = Settings { stride: [1, 1], dilation: [1, 1], padding: "SAME" };
     let valid = Settings { padding: "VALID", ..same.clone() };

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use num_traits::NumCast;
-use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
 use crate::builder::NewNode;
 use crate::dispatch;
@@ -126,7 +126,7 @@ impl Grid {
     }
 
     /// Where each pixel of an axis comes from. `original` is not 0.
-    fn between(&self, original: usize, resized: usize) -> Vec<Between> {
+    fn between(&self, original: usize, resized: usize) -> Result<Vec<Between>> {
         let scale = self.scale(original, resized);
         let position = |at: usize| {
             let position =
@@ -136,11 +136,11 @@ impl Grid {
             let upper = ((floor + 1.0).max(0.0) as usize).min(original - 1);
             Between { lower, upper, share: position - floor }
         };
-        (0..resized).map(position).collect()
+        of_all_pixels(resized, position)
     }
 
     /// Which pixel of the original each pixel of an axis shows. `original` is not 0.
-    fn nearest(&self, original: usize, resized: usize) -> Vec<usize> {
+    fn nearest(&self, original: usize, resized: usize) -> Result<Vec<usize>> {
         let scale = self.scale(original, resized);
         let position = |at: usize| {
             let position = if self.half_pixel_centers {
@@ -152,8 +152,14 @@ impl Grid {
             };
             (position.max(0.0) as usize).min(original - 1)
         };
-        (0..resized).map(position).collect()
+        of_all_pixels(resized, position)
     }
+}
+
+/// What `position` says of each pixel of an axis. The length is anybody's, and this list may take more than the image.
+fn of_all_pixels<P>(pixels: usize, position: impl FnMut(usize) -> P) -> Result<Vec<P>> {
+    memory::check_fits(pixels.saturating_mul(size_of::<P>()))?;
+    Ok((0..pixels).map(position).collect())
 }
 
 /// The sizes of a resize: `[batch, height, width, depth]` before and after.
@@ -174,13 +180,14 @@ fn resize_bilinear(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in real => Ok(KernelBox::from_fn(move |ctx| {
         let images = ctx.input(0)?;
         let ([_, height, width, depth], shape) = sizes(images.shape(), ctx.input(1)?)?;
-        let (rows, cols) = (grid.between(height, shape[1]), grid.between(width, shape[2]));
+        let (resized_height, resized_width) = (shape[1], shape[2]);
         let from = images.as_slice::<T>()?;
-        let (row_len, image_len) = (cols.len() * depth, height * width * depth);
         let output = Tensor::build::<f32>(shape, |out| {
             if out.is_empty() {
                 return Ok(());
             }
+            let (rows, cols) = (grid.between(height, resized_height)?, grid.between(width, resized_width)?);
+            let (row_len, image_len) = (cols.len() * depth, height * width * depth);
             parallel::chunks_mut(out, row_len, row_len * 200, |first, piece| {
                 for (at, out) in piece.chunks_mut(row_len).enumerate() {
                     let (image, row) = ((first + at) / rows.len(), rows[(first + at) % rows.len()]);
@@ -246,7 +253,7 @@ fn bilinear_gradient<T: Real>(grid: &Grid, gradient: &Tensor, original: &Shape) 
     if sums.is_empty() || gradient.is_empty() {
         return Ok(sums);
     }
-    let (rows, cols) = (grid.between(height, resized_height), grid.between(width, resized_width));
+    let (rows, cols) = (grid.between(height, resized_height)?, grid.between(width, resized_width)?);
     let (image_len, resized_len) = (height * width * depth, resized_height * resized_width * depth);
     parallel::chunks_mut(&mut sums, image_len, resized_len.saturating_mul(300), |first, images| {
         for (at, image) in images.chunks_mut(image_len).enumerate() {
@@ -274,13 +281,14 @@ fn resize_nearest(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in real => Ok(KernelBox::from_fn(move |ctx| {
         let images = ctx.input(0)?;
         let ([_, height, width, depth], shape) = sizes(images.shape(), ctx.input(1)?)?;
-        let (rows, cols) = (grid.nearest(height, shape[1]), grid.nearest(width, shape[2]));
+        let (resized_height, resized_width) = (shape[1], shape[2]);
         let from = images.as_slice::<T>()?;
-        let row_len = cols.len() * depth;
         let output = Tensor::build::<T>(shape, |out| {
             if out.is_empty() {
                 return Ok(());
             }
+            let (rows, cols) = (grid.nearest(height, resized_height)?, grid.nearest(width, resized_width)?);
+            let row_len = cols.len() * depth;
             parallel::chunks_mut(out, row_len, row_len * 30, |first, piece| {
                 for (at, out) in piece.chunks_mut(row_len).enumerate() {
                     let (image, row) = ((first + at) / rows.len(), rows[(first + at) % rows.len()]);
@@ -302,12 +310,12 @@ fn resize_nearest_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let gradient = ctx.input(0)?;
         let ([_, resized_height, resized_width, depth], shape) = sizes(gradient.shape(), ctx.input(1)?)?;
         let (height, width) = (shape[1], shape[2]);
-        let (rows, cols) = (grid.nearest(height, resized_height), grid.nearest(width, resized_width));
         let gradient = gradient.as_slice::<T>()?;
         let mut output = Tensor::zeros(T::DTYPE, shape)?;
         let (image_len, resized_len) = (height * width * depth, resized_height * resized_width * depth);
         let out = output.make_mut::<T>()?;
         if !out.is_empty() {
+            let (rows, cols) = (grid.nearest(height, resized_height)?, grid.nearest(width, resized_width)?);
             parallel::chunks_mut(out, image_len, resized_len.saturating_mul(50), |first, images| {
                 for (at, image) in images.chunks_mut(image_len).enumerate() {
                     let mut gradient = gradient[(first + at) * resized_len..].chunks(depth);
@@ -333,6 +341,32 @@ mod tests {
 
     fn image(values: &[f32], dims: &[usize]) -> Tensor {
         Tensor::from_slice(values, dims).unwrap()
+    }
+
+    #[test]
+    fn sizes_beyond_all_memory_are_refused_or_come_to_nothing() {
+        let huge = i32::MAX;
+        for op in ["ResizeBilinear", "ResizeNearestNeighbor"] {
+            for size in [[huge, huge], [huge, 1], [1, huge]] {
+                let run = |dims: &[usize]| {
+                    let pixels = vec![0.0f32; dims.iter().product()];
+                    let run = TestOp::new(op).attr("T", DType::Float).input(image(&pixels, dims));
+                    run.input(Tensor::vector(&size).unwrap()).run_one()
+                };
+                assert_eq!(run(&[0, 2, 2, 1]).unwrap().num_elements(), 0);
+                let code = run(&[1, 2, 2, 64]).unwrap_err().code();
+                assert!(
+                    matches!(code, Code::ResourceExhausted | Code::InvalidArgument),
+                    "{op} {size:?}: {code:?}"
+                );
+            }
+        }
+        // An image that has no pixels, however high it is.
+        let empty = Tensor::zeros(DType::Float, Shape::new(&[0, 1 << 40, 5, 2]).unwrap()).unwrap();
+        let run = TestOp::new("ResizeNearestNeighborGrad").attr("T", DType::Float).input(empty.clone());
+        assert_eq!(run.input(Tensor::vector(&[3i32, 3]).unwrap()).run_one().unwrap().num_elements(), 0);
+        let run = TestOp::new("ResizeBilinearGrad").attr("T", DType::Float).input(empty);
+        assert_eq!(run.input(image(&[], &[0, 3, 3, 2])).run_one().unwrap().num_elements(), 0);
     }
 
     fn resized(op: &str, size: &[i32], align: bool, half: bool) -> Result<Vec<f32>> {

@@ -259,13 +259,17 @@ impl Slide {
                     _ => (0, 0),
                 };
                 let padded = input.saturating_add(before).saturating_add(after);
-                ensure!(
-                    padded + stride >= reach,
-                    InvalidArgument,
-                    "Computed output size would be negative: {} [input_size: {padded}, effective_filter_size: {reach}, stride: {stride}]",
-                    -((reach - padded - stride) as i64)
-                );
-                ((padded + stride - reach) / stride, before)
+                // The quotient is rounded towards 0, and so is not negative if the window is too large by less than a stride.
+                let padded_size = i64::try_from(padded).unwrap_or(i64::MAX);
+                let size =
+                    padded_size.saturating_add(stride as i64).saturating_sub(reach as i64) / stride as i64;
+                let Ok(output) = usize::try_from(size) else {
+                    bail!(
+                        InvalidArgument,
+                        "Computed output size would be negative: {size} [input_size: {padded}, effective_filter_size: {reach}, stride: {stride}]"
+                    )
+                };
+                (output, before)
             }
         };
         Ok(Axis { input, output, kernel, stride, dilation, before })
