@@ -4,7 +4,8 @@
 //! Random bytes test the decoders. Damaged versions of real graphs, fed with damaged values, get past the decoders
 //! and into planning and kernels; random nodes of every op get past the checks of
 //! attributes and shapes, with chains of datasets, lists and functions for those that take such. A failure names its seed; `TENSORFLEET_HOSTILE_SEED=N` runs that one alone, and
-//! `TENSORFLEET_HOSTILE_CASES=N` asks for more than the few that every test run can afford.
+//! `TENSORFLEET_HOSTILE_CASES=N` asks for more than the few that every test run can afford, from seed 0 on or from
+//! `TENSORFLEET_HOSTILE_FIRST=N` on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -104,6 +105,12 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// The seeds of a run.
+fn seeds(usually: u64) -> std::ops::Range<u64> {
+    let first = number("TENSORFLEET_HOSTILE_FIRST").unwrap_or(0);
+    first..first + number("TENSORFLEET_HOSTILE_CASES").unwrap_or(usually)
+}
+
 fn try_seed(seed: u64, ops: &[&str]) {
     let mut choices = Choices::new(seed);
     let case = &CASES[choices.below(CASES.len())];
@@ -127,7 +134,7 @@ fn damaged_graphs_and_feeds_get_an_answer() {
     if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
         return try_seed(seed, &ops);
     }
-    (0..number("TENSORFLEET_HOSTILE_CASES").unwrap_or(DEFAULT_CASES)).for_each(|seed| try_seed(seed, &ops));
+    seeds(DEFAULT_CASES).for_each(|seed| try_seed(seed, &ops));
 }
 
 fn try_random_node(seed: u64, ops: &[&'static str]) {
@@ -161,8 +168,7 @@ fn random_nodes_of_every_op_get_an_answer() {
     if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
         return try_random_node(seed, &ops);
     }
-    let cases = number("TENSORFLEET_HOSTILE_CASES").unwrap_or(DEFAULT_RANDOM_NODES);
-    (0..cases).for_each(|seed| try_random_node(seed, &ops));
+    seeds(DEFAULT_RANDOM_NODES).for_each(|seed| try_random_node(seed, &ops));
 }
 
 #[test]
@@ -185,8 +191,7 @@ fn random_datasets_lists_and_functions_get_an_answer() {
     if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
         return try_random_node(seed, &ops);
     }
-    let cases = number("TENSORFLEET_HOSTILE_CASES").unwrap_or(DEFAULT_RANDOM_CHAINS);
-    (0..cases).for_each(|seed| try_random_node(seed, &ops));
+    seeds(DEFAULT_RANDOM_CHAINS).for_each(|seed| try_random_node(seed, &ops));
 }
 
 #[test]

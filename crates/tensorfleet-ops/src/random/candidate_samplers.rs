@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
+use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure, memory};
 use tensorfleet_files::io_status;
 
 use super::philox::Singles;
@@ -155,6 +155,12 @@ fn sampler_kernel(node: &NodeSpec<'_>, sampler: RangeSampler) -> Result<KernelBo
     Ok(KernelBox::from_fn(move |ctx| draw.run(&sampler, ctx)))
 }
 
+/// Refuses more samples than there is memory for: the number is the node's, and its lists are not yet tensors.
+fn check_room(num_sampled: i64) -> Result<()> {
+    let samples = usize::try_from(num_sampled).unwrap_or(usize::MAX);
+    memory::check_fits(samples.saturating_mul(size_of::<i64>() + size_of::<f32>()))
+}
+
 /// What a node says about its samples.
 struct Draw {
     stream: Stream,
@@ -176,6 +182,7 @@ impl Draw {
 
     fn run(&self, sampler: &RangeSampler, ctx: &mut Context<'_>) -> Result<()> {
         let classes = true_classes(ctx, self.num_true)?;
+        check_room(self.num_sampled)?;
         let numbers = U32S_PER_SAMPLE.wrapping_mul(self.num_sampled as u64);
         let mut singles = Singles::new(self.stream.reserve_u32s(numbers));
         let batch = sampler.batch(self.num_sampled as usize, self.unique, &mut singles)?;
@@ -207,6 +214,7 @@ fn all(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let classes = true_classes(ctx, num_true)?;
         let ones = |dims: &[usize], count: usize| Tensor::from_slice(&vec![1.0f32; count], dims);
         let true_counts = ones(classes.shape(), classes.num_elements())?;
+        check_room(num_sampled)?;
         let batch = Batch { classes: (0..num_sampled).collect(), tries: num_sampled as u64 };
         let sampled_counts = ones(&[batch.classes.len()], batch.classes.len())?;
         set_outputs(ctx, &batch, true_counts, sampled_counts)

@@ -76,28 +76,31 @@ fn draw(ctx: &Context<'_>, dtype: DType, reserve: impl FnOnce(usize, usize) -> P
     let (rows, classes, count) = (logits.shape()[0], logits.shape()[1], count as usize);
     ensure!(classes > 0 || rows == 0, InvalidArgument, "num_classes should be positive, got 0");
     let shape = tensorfleet_core::Shape::new(&[rows, count])?;
-    let mut picked: Vec<i64> = Vec::new();
-    picked.try_reserve_exact(shape.num_elements()).map_err(|_| {
-        tensorfleet_core::Status::resource_exhausted(format!("OOM when drawing {rows} x {count} samples"))
-    })?;
-    if shape.num_elements() > 0 {
+    let wide = as_doubles(logits)?;
+    let picked = Tensor::build::<i64>(shape.clone(), |picked| {
+        if picked.is_empty() {
+            return Ok(());
+        }
         let mut singles = Singles::new(reserve(rows, count));
-        let wide = as_doubles(logits)?;
-        for row in wide.chunks_exact(classes) {
+        for (row, picked) in wide.chunks_exact(classes).zip(picked.chunks_exact_mut(count)) {
             let cumulated = cumulate(row);
             let total = cumulated[classes - 1];
-            picked.extend((0..count).map(|_| {
+            picked.fill_with(|| {
                 let wanted = singles.next_f64() * total;
                 cumulated.partition_point(|&sum| sum <= wanted) as i64
-            }));
+            });
         }
-    }
+        Ok(())
+    })?;
     match dtype {
-        DType::Int32 => {
-            let narrow: Vec<i32> = picked.iter().map(|&class| class as i32).collect();
-            Tensor::from_slice(&narrow, &shape)
-        }
-        _ => Tensor::from_slice(&picked, &shape),
+        DType::Int32 => Tensor::build::<i32>(shape, |narrow| {
+            narrow
+                .iter_mut()
+                .zip(picked.as_slice::<i64>()?)
+                .for_each(|(narrow, &class)| *narrow = class as i32);
+            Ok(())
+        }),
+        _ => Ok(picked),
     }
 }
 
@@ -159,5 +162,7 @@ mod tests {
         let empty = Tensor::from_slice::<f32>(&[], &[0, 3]).unwrap();
         assert_eq!(op(empty.clone(), 2).run_one().unwrap().num_elements(), 0);
         assert_eq!(op(empty, -1).run().unwrap_err().code(), Code::InvalidArgument);
+        let many = Tensor::from_slice(&[0.0f32; 100_000], &[100_000, 1]).unwrap();
+        assert_eq!(op(many, i32::MAX).run().unwrap_err().code(), Code::ResourceExhausted);
     }
 }

@@ -210,7 +210,7 @@ impl Executable {
         if inputs == 0 {
             self.sources.push(index as u32);
         }
-        let body = self.body(spec, kernels)?;
+        let body = self.body(spec, frames.runs_in.len(), kernels)?;
         self.nodes.push(ExecNode {
             body,
             flow: op.flow,
@@ -233,11 +233,13 @@ impl Executable {
         Ok(())
     }
 
-    fn body(&mut self, spec: &NodeSpec<'_>, kernels: &dyn KernelSource) -> Result<Body> {
+    fn body(&mut self, spec: &NodeSpec<'_>, num_nodes: usize, kernels: &dyn KernelSource) -> Result<Body> {
         let index = |count: &mut usize| -> Result<u32> {
             let index = spec.attr::<i64>("index")?;
-            let Ok(index) = u32::try_from(index) else {
-                bail!(InvalidArgument, "{} is too large an index", index)
+            // Each step makes room for all up to this one, so there must be nodes for them.
+            let index = match u32::try_from(index) {
+                Ok(index) if (index as usize) < num_nodes => index,
+                _ => bail!(InvalidArgument, "{index} is no index in a graph of {num_nodes} nodes"),
             };
             *count = (*count).max(index as usize + 1);
             Ok(index)
