@@ -16,29 +16,7 @@ pub(crate) fn transpose<T: Element>(
     rows: usize,
     columns: usize,
 ) {
-    #[cfg(target_arch = "x86_64")]
-    if const { size_of::<T>() == size_of::<f32>() } && crate::simd::has_wide_vectors() {
-        // SAFETY: the features were just found present, and the elements have the size of a float.
-        let tile: Tile<T> =
-            |from, stride, to, to_stride| unsafe { words::transpose_tile(from, stride, to, to_stride) };
-        return in_blocks(from, from_stride, to, to_stride, rows, columns, tile);
-    }
-    in_blocks(from, from_stride, to, to_stride, rows, columns, transpose_tile);
-}
-
-/// Transposes a tile at the start of `from` to the start of `to`, with the distances of their lines.
-type Tile<T> = fn(&[T], usize, &mut [T], usize);
-
-#[inline(always)]
-fn in_blocks<T: Element>(
-    from: &[T],
-    from_stride: usize,
-    to: &mut [T],
-    to_stride: usize,
-    rows: usize,
-    columns: usize,
-    tile: Tile<T>,
-) {
+    let tile = fastest_tile();
     for row in (0..rows).step_by(BLOCK) {
         for column in (0..columns).step_by(BLOCK) {
             let (row_end, column_end) = ((row + BLOCK).min(rows), (column + BLOCK).min(columns));
@@ -58,6 +36,18 @@ fn in_blocks<T: Element>(
             }
         }
     }
+}
+
+/// Transposes a tile at the start of `from` to the start of `to`, with the distances of their lines.
+type Tile<T> = fn(&[T], usize, &mut [T], usize);
+
+fn fastest_tile<T: Element>() -> Tile<T> {
+    #[cfg(target_arch = "x86_64")]
+    if const { size_of::<T>() == size_of::<f32>() } && crate::simd::has_wide_vectors() {
+        // SAFETY: the features were just found present, and the elements have the size of a float.
+        return |from, stride, to, to_stride| unsafe { words::transpose_tile(from, stride, to, to_stride) };
+    }
+    transpose_tile
 }
 
 fn transpose_tile<T: Element>(from: &[T], from_stride: usize, to: &mut [T], to_stride: usize) {

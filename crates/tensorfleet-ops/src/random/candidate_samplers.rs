@@ -278,6 +278,17 @@ mod tests {
     }
 
     #[test]
+    fn more_samples_than_memory_are_refused() {
+        for name in ["UniformCandidateSampler", "LogUniformCandidateSampler"] {
+            let status = op(name, 1 << 50, false, 10).run().unwrap_err();
+            assert_eq!(status.code(), Code::ResourceExhausted, "{name}");
+        }
+        let all = TestOp::new("AllCandidateSampler").attr("num_true", 1i64).attr("num_sampled", 1i64 << 50);
+        let all = all.attr("unique", true).input(Tensor::from_slice(&[1i64], &[1, 1]).unwrap());
+        assert_eq!(all.run().unwrap_err().code(), Code::ResourceExhausted);
+    }
+
+    #[test]
     fn samples_and_expected_counts_are_tensorflows() {
         check(
             op("UniformCandidateSampler", 8, true, 10),

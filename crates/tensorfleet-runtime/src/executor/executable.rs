@@ -353,3 +353,22 @@ fn reference_kinds(
         .collect();
     kinds.iter().any(|&kind| kind != InputKind::Value).then_some(kinds)
 }
+
+#[cfg(test)]
+mod tests {
+    use tensorfleet_core::Code;
+
+    use super::*;
+    use crate::kernels::Kernels;
+    use crate::plan::testing::graph;
+
+    #[test]
+    fn a_result_or_argument_beyond_the_graph_is_refused() {
+        let compiled = |text: &str| Executable::compile(graph(text).graph(), &Kernels::for_one_graph());
+        assert_eq!(compiled("x = Const | value=1\nr = _Retval(x) | index=1").unwrap().num_results(), 2);
+        for text in ["x = Const | value=1\nr = _Retval(x) | index=2147483647", "a = _Arg | index=1000000000"]
+        {
+            assert_eq!(compiled(text).map(|_| ()).unwrap_err().code(), Code::InvalidArgument, "{text}");
+        }
+    }
+}
