@@ -12,7 +12,6 @@
 pub mod builder;
 pub mod cancellation;
 pub mod catalogue;
-pub mod denormals;
 pub mod dispatch;
 pub mod file_access;
 pub mod functions;
@@ -20,7 +19,6 @@ pub mod gradients;
 pub mod kernel;
 pub mod node_spec;
 pub mod op;
-pub mod parallel;
 pub mod rendezvous;
 pub mod resource;
 pub mod shape_context;
@@ -48,3 +46,4 @@ pub(crate) mod testing;
 
 pub use node_spec::NodeSpec;
 pub use op::Op;
+pub use tensorfleet_threads::{denormals, parallel};
