@@ -6,6 +6,7 @@
 
 pub mod attr;
 mod buffer;
+pub mod clock;
 mod device_name;
 mod dtype;
 mod graph;
