@@ -3,8 +3,14 @@
 //! A buffer is a view into storage that several buffers may share. Storage is one of three: a few bytes
 //! inside the header itself (scalars cost one allocation), an aligned [`Block`], or bytes that arrived from
 //! the network and stay where they are. Only storage with a single owner can be written.
+//!
+//! A view is an offset and a length, not an address: every access goes through the storage and gets its pointer from
+//! the very borrow that allows it ([`Storage::bytes`] from `&Storage`, [`Storage::bytes_mut`] from the `&mut Storage`
+//! that [`Arc::get_mut`] grants). No pointer outlives the borrow it came from, so there is none that a later
+//! `&mut Storage` could invalidate, be it under Stacked or under Tree Borrows, and this file needs `unsafe` only where
+//! bytes become elements. The price is one predictable branch on the kind of storage, in a line of memory that the
+//! access (inline) or the reference count (all others) touches anyway.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,14 +26,14 @@ const INLINE_BYTES: usize = 64;
 #[derive(Clone)]
 pub struct Buffer {
     storage: Arc<Storage>,
-    /// Start of this view. Points into `storage`, which never moves while the `Arc` lives.
-    start: NonNull<u8>,
+    /// Where this view starts in the bytes of `storage`. Invariant: `offset + len` does not lie beyond them.
+    offset: usize,
     len: usize,
 }
 
 enum Storage {
     Inline(InlineBytes),
-    Block(#[expect(dead_code, reason = "owns the memory")] Block),
+    Block(Block),
     Foreign(Bytes),
 }
 
@@ -36,45 +42,48 @@ enum Storage {
 #[repr(align(16))]
 struct InlineBytes([u8; INLINE_BYTES]);
 
-// SAFETY: `start` points into `storage`, which is Send and Sync; writes need unique ownership of `storage`.
-unsafe impl Send for Buffer {}
-// SAFETY: as above.
-unsafe impl Sync for Buffer {}
+impl Storage {
+    fn inline() -> Storage {
+        Storage::Inline(InlineBytes([0; INLINE_BYTES]))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Storage::Inline(InlineBytes(bytes)) => bytes,
+            Storage::Block(block) => block.bytes(),
+            Storage::Foreign(bytes) => bytes,
+        }
+    }
+
+    /// The bytes for writing; `None` for foreign ones, since whoever made them may still hold them.
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        match self {
+            Storage::Inline(InlineBytes(bytes)) => Some(bytes),
+            Storage::Block(block) => Some(block.bytes_mut()),
+            // Nobody sees a change of no bytes.
+            Storage::Foreign(bytes) => bytes.is_empty().then_some(&mut []),
+        }
+    }
+}
 
 impl Buffer {
     /// `len` bytes of unspecified, but initialised, content.
     pub fn new(len: usize) -> Result<Buffer> {
-        if len <= INLINE_BYTES { Ok(Buffer::inline(len)) } else { Ok(Buffer::block(Block::new(len)?, len)) }
+        let storage = if len <= INLINE_BYTES { Storage::inline() } else { Storage::Block(Block::new(len)?) };
+        Ok(Buffer { storage: Arc::new(storage), offset: 0, len })
     }
 
     /// `len` zero bytes.
     pub fn zeroed(len: usize) -> Result<Buffer> {
-        if len <= INLINE_BYTES {
-            Ok(Buffer::inline(len))
-        } else {
-            Ok(Buffer::block(Block::zeroed(len)?, len))
-        }
+        let storage =
+            if len <= INLINE_BYTES { Storage::inline() } else { Storage::Block(Block::zeroed(len)?) };
+        Ok(Buffer { storage: Arc::new(storage), offset: 0, len })
     }
 
     /// Shares `bytes` without copying.
     pub fn from_foreign(bytes: Bytes) -> Buffer {
-        let start = NonNull::from(&*bytes).cast();
         let len = bytes.len();
-        Buffer { storage: Arc::new(Storage::Foreign(bytes)), start, len }
-    }
-
-    fn inline(len: usize) -> Buffer {
-        let mut storage = Arc::new(Storage::Inline(InlineBytes([0; INLINE_BYTES])));
-        let start = match Arc::get_mut(&mut storage) {
-            Some(Storage::Inline(InlineBytes(bytes))) => NonNull::from(bytes).cast(),
-            _ => unreachable!("the storage was made inline one line above and has one owner"),
-        };
-        Buffer { storage, start, len }
-    }
-
-    fn block(block: Block, len: usize) -> Buffer {
-        let start = block.start();
-        Buffer { storage: Arc::new(Storage::Block(block)), start, len }
+        Buffer { storage: Arc::new(Storage::Foreign(bytes)), offset: 0, len }
     }
 
     /// Number of bytes.
@@ -88,10 +97,9 @@ impl Buffer {
     }
 
     /// The bytes.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: `start..start+len` lies inside `storage`, is initialised, and nobody writes it while this
-        // borrow lives: writing needs `&mut` on the only buffer that owns the storage.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        &self.storage.bytes()[self.offset..][..self.len]
     }
 
     /// A view of `len` bytes from `offset`, sharing the storage; `None` if it does not lie inside.
@@ -99,55 +107,71 @@ impl Buffer {
         if offset.checked_add(len)? > self.len {
             return None;
         }
-        // SAFETY: `offset <= self.len`, so the address stays inside (or one past) the same allocation.
-        let start = unsafe { self.start.add(offset) };
-        Some(Buffer { storage: self.storage.clone(), start, len })
+        Some(Buffer { storage: self.storage.clone(), offset: self.offset + offset, len })
     }
 
     /// Whether this is the only owner of writable storage.
+    #[inline]
     pub fn is_unique(&mut self) -> bool {
-        match Arc::get_mut(&mut self.storage) {
-            Some(Storage::Inline(_) | Storage::Block(_)) => true,
-            // Whoever made the bytes may still hold them.
-            Some(Storage::Foreign(bytes)) => bytes.is_empty(),
-            None => false,
-        }
+        self.as_bytes_mut().is_some()
     }
 
     /// The bytes for writing, if this is the only owner.
+    #[inline]
     pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
-        if !self.is_unique() {
-            return None;
-        }
-        // SAFETY: the storage is owned by this buffer alone (checked above, and `&mut self` keeps it so),
-        // writable (not foreign), and the range lies inside it.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
+        let bytes = Arc::get_mut(&mut self.storage)?.bytes_mut()?;
+        Some(&mut bytes[self.offset..][..self.len])
     }
 
     /// Whether the data is aligned for elements of `alignment` bytes.
     pub(crate) fn is_aligned_to(&self, alignment: usize) -> bool {
-        self.start.as_ptr().addr().is_multiple_of(alignment)
+        self.as_bytes().as_ptr().addr().is_multiple_of(alignment)
     }
 
     /// The data as elements.
     ///
-    /// The caller ([`crate::Tensor`]) has checked at construction that length, alignment and content fit `T`.
-    pub(crate) fn as_elements<T: Element>(&self) -> &[T] {
-        debug_assert!(self.is_aligned_to(align_of::<T>()) && self.len.is_multiple_of(size_of::<T>()));
-        // SAFETY: alignment and length are an invariant of tensors; `Element` promises that any content a
-        // tensor of that dtype holds is valid.
-        unsafe { std::slice::from_raw_parts(self.start.cast::<T>().as_ptr(), self.len / size_of::<T>()) }
+    /// # Safety
+    /// Every `size_of::<T>()` bytes of the data are a valid `T`. (All bit patterns of a number are; a `bool` is 0 or 1.)
+    ///
+    /// # Panics
+    /// If the data is not aligned for `T`, or its length is no multiple of `T`'s: both are an invariant of tensors.
+    #[inline]
+    pub(crate) unsafe fn as_elements<T: Element>(&self) -> &[T] {
+        let bytes = self.as_bytes();
+        check_layout::<T>(bytes);
+        // SAFETY: the pointer comes from a borrow of these bytes that lives as long as the result, is aligned for `T`,
+        // and the count times the size is exactly their length (`check_layout`); the bytes are initialised, and that
+        // they are valid for `T` is what the caller promises.
+        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<T>(), bytes.len() / size_of::<T>()) }
     }
 
     /// The data as elements for writing, if this is the only owner.
-    pub(crate) fn as_elements_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+    ///
+    /// # Safety
+    /// Every `size_of::<T>()` bytes of the data are a valid `T`, and whoever reads the data as another type than `T`
+    /// later takes what a `T` leaves there: any bytes, or 0 and 1 if `T` is `bool`.
+    ///
+    /// # Panics
+    /// If the data is not aligned for `T`, or its length is no multiple of `T`'s: both are an invariant of tensors.
+    #[inline]
+    pub(crate) unsafe fn as_elements_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         let bytes = self.as_bytes_mut()?;
-        debug_assert!(bytes.as_ptr().addr().is_multiple_of(align_of::<T>()));
-        // SAFETY: as in `as_elements`, and the access is exclusive.
+        check_layout::<T>(bytes);
+        // SAFETY: the pointer comes from the exclusive borrow of these bytes, which the result prolongs, is aligned for
+        // `T`, and the count times the size is exactly their length (`check_layout`). Validity of the bytes as `T` is
+        // what the caller promises; writing a `T` leaves initialised bytes, since an `Element` has no padding.
         Some(unsafe {
             std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<T>(), bytes.len() / size_of::<T>())
         })
     }
+}
+
+#[inline]
+fn check_layout<T>(bytes: &[u8]) {
+    assert!(
+        bytes.as_ptr().cast::<T>().is_aligned() && bytes.len().is_multiple_of(size_of::<T>()),
+        "the data of a tensor does not have the layout of its elements"
+    );
 }
 
 impl AsRef<[u8]> for Buffer {
@@ -179,6 +203,30 @@ mod tests {
         let mut buffer = Buffer::from_foreign(bytes.clone());
         assert_eq!(buffer.as_bytes().as_ptr(), bytes.as_ptr());
         assert!(buffer.as_bytes_mut().is_none());
+    }
+
+    #[test]
+    fn a_view_writes_its_own_part_once_it_is_the_last() {
+        for len in [8, 1000] {
+            let whole = Buffer::zeroed(len).unwrap();
+            let mut part = whole.slice(4, 4).unwrap().slice(1, 2).unwrap();
+            assert!(!part.is_unique());
+            drop(whole);
+            // Twice, with a look in between: the second write must not rest on what the first one borrowed.
+            part.as_bytes_mut().unwrap()[0] = 1;
+            assert_eq!(part.as_bytes(), [1, 0]);
+            assert!(part.is_unique());
+            part.as_bytes_mut().unwrap()[1] = 2;
+            assert_eq!(part.as_bytes(), [1, 2]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "layout")]
+    fn bytes_that_are_not_aligned_are_no_elements() {
+        let buffer = Buffer::zeroed(16).unwrap().slice(1, 8).unwrap();
+        // SAFETY: all bits of a number are valid; that the bytes are not aligned for one is found before they are read.
+        let _ = unsafe { buffer.as_elements::<f32>() };
     }
 
     #[test]

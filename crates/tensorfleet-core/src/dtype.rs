@@ -194,8 +194,8 @@ impl fmt::Display for EdgeType {
 /// A Rust type that stores the elements of a plain dtype.
 ///
 /// # Safety
-/// `Self` must have exactly `DTYPE.size()` bytes, and every byte pattern that a buffer of that dtype can
-/// hold must be a valid `Self`. For `bool`, whose patterns are limited, buffers guarantee 0 and 1.
+/// `Self` must have exactly `DTYPE.size()` bytes, none of them padding, and every byte pattern that a tensor of that
+/// dtype can hold must be a valid `Self`: any pattern at all, except for `bool`, of which tensors hold only 0 and 1.
 pub unsafe trait Element: Copy + Send + Sync + PartialEq + fmt::Debug + Default + 'static {
     /// The dtype this type stores.
     const DTYPE: DType;
@@ -203,8 +203,10 @@ pub unsafe trait Element: Copy + Send + Sync + PartialEq + fmt::Debug + Default 
 
 macro_rules! elements {
     ($($rust:ty => $dtype:ident;)*) => {
-        // SAFETY: these are the numeric types whose width the table above states; all bit patterns of the
-        // numbers are valid, and `bool` is guarded where foreign bytes enter (`Buffer::from_foreign`).
+        // SAFETY: these are the numeric types whose width the table above states (tested below); they have no padding,
+        // and all bit patterns of the numbers are valid. For `bool`, `Tensor::from_buffer` makes every byte of a buffer
+        // that comes from outside 0 or 1, `Tensor::allocate` starts from zeros, and no tensor of bools can be written
+        // as bytes or as words of another type.
         $(unsafe impl Element for $rust { const DTYPE: DType = DType::$dtype; })*
     };
 }

@@ -80,9 +80,9 @@ pub(crate) struct Block {
     reservation: Reservation,
 }
 
-// SAFETY: a block is plain memory without thread affinity; access follows Rust's borrow rules.
+// SAFETY: a block owns its memory, which the allocator lets any thread use and free.
 unsafe impl Send for Block {}
-// SAFETY: as above; `&Block` only gives out the address.
+// SAFETY: `&Block` gives out only `&[u8]`, which threads may share; writing and freeing take `&mut Block`.
 unsafe impl Sync for Block {}
 
 impl Block {
@@ -129,12 +129,18 @@ impl Block {
         Ok(Block { start, reservation })
     }
 
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
+    /// All bytes of the block: at least as many as were asked for.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the block owns the allocation at `start`, which has as many bytes as were reserved, all initialised
+        // (zeroed when it was new); nobody writes them while `self` is borrowed, since that takes `&mut self`. `start` is
+        // the allocator's own pointer, so borrows of the block, which holds only the address, do not invalidate it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.reservation.0) }
     }
 
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `start` is valid for `capacity` initialised bytes and `&mut self` makes access exclusive.
+    /// All bytes of the block, for writing.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the block owns the allocation at `start`, which has as many bytes as were reserved, all initialised
+        // (zeroed when it was new), and nobody else reaches them while `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.reservation.0) }
     }
 }
@@ -215,7 +221,7 @@ struct FreeLists {
 }
 
 struct FreedBlock(NonNull<u8>);
-// SAFETY: the address of unused memory; whoever takes it out owns it.
+// SAFETY: it owns unused memory, which the allocator lets any thread use and free; whoever takes it out owns it.
 unsafe impl Send for FreedBlock {}
 
 impl FreeLists {
@@ -268,7 +274,7 @@ mod tests {
         for len in [RECYCLE_FROM * 3, MAP_FROM + 12_345, RECYCLE_UP_TO + 1] {
             for _ in 0..3 {
                 let mut block = Block::zeroed(len).unwrap();
-                assert!(block.start().as_ptr().addr().is_multiple_of(ALIGNMENT));
+                assert!(block.bytes().as_ptr().addr().is_multiple_of(ALIGNMENT));
                 assert!(block.bytes_mut()[..len].iter().all(|&byte| byte == 0));
                 block.bytes_mut().fill(7);
             }

@@ -193,10 +193,8 @@ impl Tensor {
             Ok(tensor) => tensor,
             Err(_) => unreachable!("a scalar fits the space inside the buffer's header"),
         };
-        if let Data::Plain(buffer) = &mut tensor.data
-            && let Some(elements) = buffer.as_elements_mut::<T>()
-        {
-            elements[0] = value;
+        if let Ok([element]) = tensor.make_mut() {
+            *element = value;
         }
         tensor
     }
@@ -310,7 +308,11 @@ impl Tensor {
     /// The elements, if they are stored as `T`.
     pub fn as_slice<T: Element>(&self) -> Result<&[T]> {
         match &self.data {
-            Data::Plain(buffer) if self.dtype.storage() == T::DTYPE => Ok(buffer.as_elements()),
+            Data::Plain(buffer) if self.dtype.storage() == T::DTYPE => {
+                // SAFETY: the data is of the dtype that `T` stores, and an `Element` takes whatever a tensor of its dtype
+                // holds (of bools, only 0 and 1: the invariant of `Data`).
+                Ok(unsafe { buffer.as_elements() })
+            }
             _ => Err(self.is_not(T::DTYPE)),
         }
     }
@@ -328,15 +330,10 @@ impl Tensor {
         if self.dtype.storage() != T::DTYPE {
             return Err(self.is_not(T::DTYPE));
         }
-        if !self.is_unique() {
-            *self = self.deep_copy()?;
-        }
-        match &mut self.data {
-            Data::Plain(buffer) => {
-                buffer.as_elements_mut().ok_or_else(|| Status::internal("a unique buffer cannot be written"))
-            }
-            _ => Err(Status::internal("a plain dtype is stored in a buffer")),
-        }
+        let buffer = self.unique_buffer()?;
+        // SAFETY: the data is of the dtype that `T` stores, and an `Element` takes whatever a tensor of its dtype holds;
+        // what is written are values of that dtype, so the invariant of `Data` stays.
+        unsafe { buffer.as_elements_mut() }.ok_or_else(not_writable)
     }
 
     /// The plain bytes for writing, copying shared data first.
@@ -345,13 +342,16 @@ impl Tensor {
         if self.dtype == DType::Bool || !self.dtype.is_plain() {
             return Err(Status::internal(format!("the bytes of a {} tensor cannot be written", self.dtype)));
         }
+        self.unique_buffer()?.as_bytes_mut().ok_or_else(not_writable)
+    }
+
+    /// The buffer of plain data, which others do not share: this tensor gets a copy of its own first if they do.
+    fn unique_buffer(&mut self) -> Result<&mut Buffer> {
         if !self.is_unique() {
             *self = self.deep_copy()?;
         }
         match &mut self.data {
-            Data::Plain(buffer) => {
-                buffer.as_bytes_mut().ok_or_else(|| Status::internal("a unique buffer cannot be written"))
-            }
+            Data::Plain(buffer) => Ok(buffer),
             _ => Err(Status::internal("a plain dtype is stored in a buffer")),
         }
     }
@@ -359,21 +359,18 @@ impl Tensor {
     /// The elements as another type of the same width, for code that moves elements without looking at them.
     pub fn as_words<W: Element>(&self) -> Result<&[W]> {
         self.check_words::<W>()?;
-        Ok(self.buffer()?.as_elements())
+        // SAFETY: `check_words` lets through the type that stores the dtype, which takes whatever the tensor holds, and
+        // numbers of its width, of which any bits are valid.
+        Ok(unsafe { self.buffer()?.as_elements() })
     }
 
     /// The elements for writing, as another type of the same width; copies shared data first.
     pub fn make_words_mut<W: Element>(&mut self) -> Result<&mut [W]> {
         self.check_words::<W>()?;
-        if !self.is_unique() {
-            *self = self.deep_copy()?;
-        }
-        match &mut self.data {
-            Data::Plain(buffer) => {
-                buffer.as_elements_mut().ok_or_else(|| Status::internal("a unique buffer cannot be written"))
-            }
-            _ => Err(Status::internal("a plain dtype is stored in a buffer")),
-        }
+        let buffer = self.unique_buffer()?;
+        // SAFETY: `check_words` lets through the type that stores the dtype, which takes whatever the tensor holds and
+        // writes what it may hold, and otherwise numbers of its width for a dtype of numbers, of which any bits are valid.
+        unsafe { buffer.as_elements_mut() }.ok_or_else(not_writable)
     }
 
     /// Any bits make a number, but not every byte is a bool: bool stands for itself only.
@@ -544,6 +541,11 @@ pub(crate) fn byte_len(dtype: DType, shape: &Shape) -> Result<usize> {
             "a {dtype} tensor of shape {shape} has more bytes than can be counted"
         ))
     })
+}
+
+#[cold]
+fn not_writable() -> Status {
+    Status::internal("a unique buffer cannot be written")
 }
 
 fn alignment(dtype: DType) -> usize {

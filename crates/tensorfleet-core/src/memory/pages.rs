@@ -29,7 +29,8 @@ pub(super) fn map(len: usize) -> Option<NonNull<u8>> {
 /// `start` came from [`map`] with the same `len`, and nobody uses the range any more.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn unmap(start: NonNull<u8>, len: usize) {
-    // SAFETY: as the caller promises. It fails only for ranges that were never mapped.
+    // SAFETY: the caller promises that this range is a mapping of ours, as a whole, and that nobody uses it any more, so
+    // no reference dangles afterwards. It fails only for ranges that were never mapped.
     let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
 }
 
@@ -46,7 +47,8 @@ pub(super) fn map(len: usize) -> Option<NonNull<u8>> {
 #[cfg(not(target_os = "linux"))]
 pub(super) unsafe fn unmap(start: NonNull<u8>, len: usize) {
     if let Some(layout) = super::layout(len) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that `map` returned `start` for this `len`, so it was allocated with this layout,
+        // and that nobody uses it any more.
         unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
     }
 }
