@@ -37,97 +37,24 @@
 //! - **Looking inside**: [`summary`] for TensorBoard, [`checkpoint`] for what a checkpoint holds, [`import_meta_graph`] for
 //!   graphs that were saved with one.
 //!
-//! This crate builds graphs and asks for runs; it computes nothing itself. What ops mean stands in `tensorfleet-ops`, how
-//! they are run in `tensorfleet-runtime`.
+//! This crate is a door: what stands behind it is `tensorfleet-frontend`, which builds graphs and asks for runs. What ops mean
+//! stands in `tensorfleet-ops`, how they are run in `tensorfleet-runtime`.
 
-mod accumulator;
-mod array;
-mod backend;
-pub mod checkpoint;
-mod collections;
-mod control_flow;
-pub mod data;
-mod embedding;
-mod fetch;
 #[cfg(feature = "flags")]
-pub mod flags;
-mod gradients;
-mod graph;
-mod initializers;
-mod input;
-mod layers;
-mod literal;
-mod losses;
-mod math;
-mod meta_graph;
-mod metrics;
-mod nn;
-mod op_builder;
-mod operand;
-mod operation;
-mod operators;
-mod output;
-mod partial_run;
-mod partitioned_variable;
-pub mod prelude;
-mod queue;
-mod random;
-mod regularizers;
-mod replica_device_setter;
-mod rnn;
-mod sampled_losses;
-mod session;
-mod session_options;
-mod sources;
-mod sparse_tensor;
-pub mod summary;
-mod tensor_array;
-mod timeline;
-pub mod train;
-mod uninitialized;
-mod variable;
-mod variable_def;
-mod variable_scope;
-mod variable_slice;
-
-pub use accumulator::ConditionalAccumulator;
-pub use array::{Ellipsis, Index, Indices, NewAxis};
-pub use control_flow::{LoopBuilder, OutputGroup};
-pub use embedding::{Combiner, EmbeddingParams, PartitionStrategy};
-pub use fetch::{Fetch, Request, Results};
-pub use gradients::{Gate, Gradient, GradientsBuilder, IndexedSlices};
-pub use graph::Graph;
-pub use initializers::{Distribution, Fan, Initializer};
-pub use input::{Batch, InputProducer};
-pub use layers::{
-    BatchNorm, Conv2d, DataFormat, Dense, Dropout, Extent, Padding, Pool2d, Training, UPDATE_OPS,
+pub use tensorfleet_frontend::flags;
+pub use tensorfleet_frontend::{
+    Adapts, Arg, Axes, BasicRnnCell, Batch, BatchNorm, CandidateSampler, Candidates, CellStep, ClusterSpec,
+    Code, Combiner, ConditionalAccumulator, Conv2d, Curve, DType, DataFormat, Dense, DeviceAttributes,
+    DeviceName, DeviceScope, Distribution, Dropout, DynamicRnn, Ellipsis, EmbeddingParams, Extent, Fan,
+    Fetch, Gate, GetPartitionedVariable, GetVariable, Gradient, GradientsBuilder, Graph, GraphDef, GruCell,
+    Index, IndexedSlices, Indices, Initializer, InputProducer, IntoTensor, Literal, LoopBuilder, Loss,
+    LstmCell, MetaGraph, Metric, MultiRnnCell, NewAxis, Node, OpBuilder, Operand, OperandList, Operation,
+    Output, OutputGroup, Padding, PartialRun, PartialShape, PartialStep, PartitionStrategy,
+    PartitionedVariable, Partitioner, Pool2d, PreparedRun, PsStrategy, Queue, QueueBuilder, Reduction,
+    Regularizer, ReplicaDeviceSetter, Request, Result, Results, Reuse, RnnCell, RunMetadata, RunOptions,
+    SampledLoss, Server, ServerOptions, Session, SessionOptions, Shape, ShapeLike, SparseTensor, Status,
+    Step, StepStats, Streaming, Task, TaskId, Tensor, TensorArray, TfConfig, Timeline, Training, UPDATE_OPS,
+    Variable, VariableBuilder, VariableScope, VariableScopeBuilder, data, import_meta_graph,
+    replica_device_setter,
 };
-pub use literal::{Adapts, IntoTensor, Literal, ShapeLike};
-pub use losses::{Loss, Reduction};
-pub use math::Axes;
-pub use meta_graph::{MetaGraph, import_meta_graph};
-pub use metrics::{Curve, Metric, Streaming};
-pub use op_builder::OpBuilder;
-pub use operand::{Arg, Operand, OperandList};
-pub use operation::Operation;
-pub use output::Output;
-pub use partial_run::{PartialRun, PartialStep};
-pub use partitioned_variable::{GetPartitionedVariable, PartitionedVariable, Partitioner};
-pub use queue::{Queue, QueueBuilder};
-pub use regularizers::Regularizer;
-pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
-pub use rnn::{BasicRnnCell, CellStep, DynamicRnn, GruCell, LstmCell, MultiRnnCell, RnnCell};
-pub use sampled_losses::{CandidateSampler, Candidates, SampledLoss};
-pub use session::{PreparedRun, Session, Step};
-pub use session_options::SessionOptions;
-pub use sparse_tensor::SparseTensor;
-pub use tensor_array::TensorArray;
-pub use timeline::Timeline;
-pub use variable::{Variable, VariableBuilder};
-pub use variable_scope::{GetVariable, Reuse, VariableScope, VariableScopeBuilder};
-
-pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig};
-pub use tensorfleet_core::{Code, DType, DeviceName, Node, PartialShape, Result, Shape, Status, Tensor};
-pub use tensorfleet_ops::builder::DeviceScope;
-pub use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};
-pub use tensorfleet_runtime::{RunOptions, Task};
+pub use tensorfleet_frontend::{checkpoint, prelude, summary, train};

@@ -1,0 +1,98 @@
+//! What layers are made of.
+
+use tensorfleet_core::{Result, ensure};
+
+use super::math::Axes;
+use super::operand::Operand;
+use super::output::Output;
+use crate::variables::static_shape;
+
+impl Output {
+    /// `x · weights + biases`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let y = g.constant([[1.0f32, 2.0]]).xw_plus_b([[1.0f32], [10.0]], [0.5f32])?;
+    /// assert_eq!(Session::new(&g).run(&y)?.as_slice::<f32>()?, [21.5]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn xw_plus_b(&self, weights: impl Operand, biases: impl Operand) -> Result<Output> {
+        let graph = self.graph();
+        graph.name_scope("xw_plus_b", || {
+            let scope = format!("{}/", graph.current_name_scope());
+            self.matmul(weights)?.op("BiasAdd").input(biases).name(&scope).output()
+        })
+    }
+
+    /// The elements, each zero with probability `rate`, the others larger by so much that the sum stays the same on
+    /// average.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.constant(vec![1.0f32; 1000]).dropout(0.25, Some(1))?;
+    /// let kept = Session::new(&g).run(&x)?;
+    /// assert!(kept.as_slice::<f32>()?.iter().all(|&x| x == 0.0 || (x - 1.0 / 0.75).abs() < 1e-6));
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn dropout(&self, rate: f64, seed: Option<i64>) -> Result<Output> {
+        ensure!(
+            (0.0..1.0).contains(&rate),
+            InvalidArgument,
+            "rate must be a number in the range [0, 1), got {rate}"
+        );
+        let (graph, dtype) = (self.graph(), self.dtype()?);
+        graph.name_scope("dropout", || {
+            let scale = graph.literal("Const", 1.0 / (1.0 - rate), dtype)?;
+            let scaled = self.mul(scale)?;
+            let shape = static_shape(self)?;
+            let chance = graph.name_scope("random_uniform", || {
+                let (seed, seed2) = graph.seeds_for(seed);
+                let chance = graph.op("RandomUniform").input(shape).attr("dtype", dtype);
+                chance.attr("seed", seed).attr("seed2", seed2).output()
+            })?;
+            let is_kept = chance.greater_equal(rate)?;
+            let zero = graph.literal("Const", 0.0, dtype)?;
+            graph.op("SelectV2").input(is_kept).input(scaled).input(zero).output()
+        })
+    }
+
+    /// The value divided by its L2 norm over `axes`.
+    pub fn l2_normalize(&self, axes: impl Axes) -> Result<Output> {
+        /// Keeps the divisor away from zero; TensorFlow's default.
+        const EPSILON: f64 = 1e-12;
+        let graph = self.graph();
+        graph.name_scope("l2_normalize", || {
+            let scope = format!("{}/", graph.current_name_scope());
+            let sum = self.square()?.reduce_sum_keep_dims(axes)?;
+            let inverse_norm = sum.maximum(EPSILON)?.rsqrt()?;
+            self.op("Mul").input(inverse_norm).name(&scope).output()
+        })
+    }
+
+    /// The mean and the variance over `axes`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let (mean, variance) = g.constant([[1.0f32, 2.0], [3.0, 6.0]]).moments(&[0])?;
+    /// let (mean, variance) = Session::new(&g).run((&mean, &variance))?;
+    /// assert_eq!((mean.as_slice::<f32>()?, variance.as_slice::<f32>()?), (&[2.0, 4.0][..], &[1.0, 4.0][..]));
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn moments(&self, axes: &[i32]) -> Result<(Output, Output)> {
+        let graph = self.graph();
+        graph.name_scope("moments", || {
+            let mean_of = |value: &Output, name: &str| {
+                value.op("Mean").input(axes.to_vec()).attr("keep_dims", true).name(name).output()
+            };
+            let mean = mean_of(self, "mean")?;
+            // The gradient through the mean of the squares is zero, so it need not be computed.
+            let squares = self.squared_difference(mean.stop_gradient()?)?;
+            let variance = mean_of(&squares, "variance")?;
+            let dropped: Vec<i64> = axes.iter().map(|&axis| axis.into()).collect();
+            Ok((mean.squeeze(&dropped)?, variance.squeeze(&dropped)?))
+        })
+    }
+}

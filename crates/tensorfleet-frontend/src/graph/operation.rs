@@ -1,0 +1,184 @@
+//! [`Operation`]: a node of a graph, for what it does rather than for a value.
+
+use std::fmt;
+
+use tensorfleet_core::{Endpoint, NodeId, Result, Status};
+use tensorfleet_ops::builder::NewNode;
+
+use super::graph::Graph;
+use super::output::Output;
+use crate::variables::Variable;
+
+/// A node of a graph. Like an [`Output`] it may carry the error that kept it from being built.
+///
+/// ```
+/// # use tensorfleet::{Graph, Session};
+/// let g = Graph::new();
+/// let (a, b) = (g.variable("a", 1.0f32), g.variable("b", 2.0f32));
+/// let both = g.group([a.initializer(), b.initializer()])?;
+/// let session = Session::new(&g);
+/// session.run(&both)?; // An operation has no value: this gives `()`.
+///
+/// let sum = (&a + &b).operation();
+/// assert_eq!((sum.name().as_str(), sum.op_type().as_str()), ("add", "AddV2"));
+/// assert_eq!(session.run(sum.output(0))?.to_scalar::<f32>()?, 3.0);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+#[derive(Clone)]
+pub struct Operation {
+    graph: Graph,
+    node: Result<NodeId>,
+}
+
+impl Operation {
+    pub(crate) fn new(graph: &Graph, node: Result<NodeId>) -> Operation {
+        Operation { graph: graph.clone(), node }
+    }
+
+    /// The graph it belongs to.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The node's id, or the error that kept it from being built.
+    pub fn node(&self) -> Result<NodeId> {
+        self.node.clone()
+    }
+
+    /// The node's id in `graph`; an error if it belongs to another one.
+    pub(crate) fn node_in(&self, graph: &Graph) -> Result<NodeId> {
+        let node = self.node()?;
+        if !self.graph.is_same(graph) {
+            return Err(Status::invalid_argument(format!(
+                "Operation '{}' is not an element of this graph.",
+                self.name()
+            )));
+        }
+        Ok(node)
+    }
+
+    /// The operation itself if it is valid.
+    pub fn check(self) -> Result<Operation> {
+        self.node.clone()?;
+        Ok(self)
+    }
+
+    /// The node's name; empty if it could not be built.
+    pub fn name(&self) -> String {
+        self.look(|node| node.name.to_string())
+    }
+
+    /// The op type, e.g. `MatMul`.
+    pub fn op_type(&self) -> String {
+        self.look(|node| node.op.to_string())
+    }
+
+    /// The requested device.
+    pub fn device(&self) -> String {
+        self.look(|node| node.device.to_string())
+    }
+
+    fn look(&self, what: impl FnOnce(&tensorfleet_core::Node) -> String) -> String {
+        match self.node {
+            Ok(id) => self.graph.build(|builder| what(builder.node(id))),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// Output `slot`.
+    pub fn output(&self, slot: u32) -> Output {
+        match &self.node {
+            Ok(node) => self.graph.output_at(Endpoint::new(*node, slot)),
+            Err(status) => Output::new(&self.graph, Err(status.clone())),
+        }
+    }
+
+    /// All outputs.
+    pub fn outputs(&self) -> Result<Vec<Output>> {
+        let node = self.node()?;
+        let count = self.graph.build(|builder| builder.num_outputs(node)) as u32;
+        Ok((0..count).map(|slot| self.output(slot)).collect())
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.node {
+            Ok(_) => write!(f, "Operation({}: {})", self.name(), self.op_type()),
+            Err(status) => write!(f, "Operation({status})"),
+        }
+    }
+}
+
+impl From<&Operation> for Operation {
+    fn from(operation: &Operation) -> Operation {
+        operation.clone()
+    }
+}
+
+impl From<&Output> for Operation {
+    /// The operation that computes the output.
+    fn from(output: &Output) -> Operation {
+        output.operation()
+    }
+}
+
+impl From<Output> for Operation {
+    fn from(output: Output) -> Operation {
+        output.operation()
+    }
+}
+
+impl From<&Variable> for Operation {
+    /// The operation that holds the variable.
+    fn from(variable: &Variable) -> Operation {
+        variable.handle().operation()
+    }
+}
+
+impl Graph {
+    /// An operation that does nothing: something to hang control dependencies on.
+    pub fn no_op(&self) -> Result<Operation> {
+        self.op("NoOp").build()
+    }
+
+    /// An operation that is done when all of `operations` are; see the example of [`Operation`].
+    pub fn group(&self, operations: impl IntoIterator<Item: Into<Operation>>) -> Result<Operation> {
+        self.group_named("group_deps", operations)
+    }
+
+    /// A [`Graph::group`] with a name. As in TensorFlow, operations on several devices are first grouped on each,
+    /// so that one signal per device travels.
+    pub fn group_named(
+        &self,
+        name: &str,
+        operations: impl IntoIterator<Item: Into<Operation>>,
+    ) -> Result<Operation> {
+        let mut nodes = Vec::new();
+        for operation in operations {
+            nodes.push(operation.into().node_in(self)?);
+        }
+        let group = self.build(|builder| {
+            let mut by_device: std::collections::BTreeMap<String, Vec<NodeId>> = Default::default();
+            for node in nodes {
+                by_device.entry(builder.node(node).device.to_string()).or_default().push(node);
+            }
+            let no_op = |device: &str, before: &[NodeId]| {
+                let node = NewNode::new("NoOp").device(device);
+                before.iter().fold(node, |node, &before| node.control_input(before))
+            };
+            if by_device.len() <= 1 {
+                let (device, nodes) = by_device.pop_first().unwrap_or_default();
+                return builder.add(no_op(&device, &nodes).name(name));
+            }
+            let depth = builder.depth();
+            builder.enter_name_scope(name)?;
+            let scope = builder.name_scope().to_string();
+            let parts: Result<Vec<NodeId>> =
+                by_device.iter().map(|(device, nodes)| builder.add(no_op(device, nodes))).collect();
+            builder.leave(depth);
+            builder.add(no_op("", &parts?).name(format!("{scope}/")))
+        })?;
+        Ok(Operation::new(self, Ok(group)))
+    }
+}

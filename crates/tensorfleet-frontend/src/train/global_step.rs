@@ -1,0 +1,82 @@
+//! The global step: the variable that counts training steps.
+
+use tensorfleet_core::{DType, Result, Status, ensure};
+
+use crate::graph::Graph;
+use crate::variables::{Initializer, Variable};
+
+/// The name that checkpoints and other programs know it by.
+const NAME: &str = "global_step";
+
+impl Graph {
+    /// Makes the global step: an int64 variable `global_step` that is not trained. An error if there is one.
+    pub fn create_global_step(&self) -> Result<Variable> {
+        ensure!(
+            self.get_global_step()?.is_none(),
+            AlreadyExists,
+            "\"{NAME}\" already exists; use get_or_create_global_step to share it"
+        );
+        self.name_scope("", || {
+            let step = self.get_variable(NAME).shape(()).dtype(DType::Int64);
+            let step = step.initializer(Initializer::zeros()).untrainable().build()?;
+            self.set_global_step(&step)?;
+            Ok(step)
+        })
+    }
+
+    /// The global step, if there is one: the variable that was made or set as such, else the one called `global_step`. An
+    /// error if that is no integer scalar.
+    ///
+    /// ```
+    /// # use tensorfleet::{DType, Graph};
+    /// let g = Graph::new();
+    /// assert!(g.get_global_step()?.is_none());
+    /// g.new_variable("global_step").dtype(DType::Int64).untrainable().init(0);
+    /// assert_eq!(g.get_global_step()?.unwrap().name(), "global_step");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn get_global_step(&self) -> Result<Option<Variable>> {
+        if let Some(parts) = self.collect(|collections| collections.global_step.clone()) {
+            return Ok(Some(Variable::new(self, Ok(parts))));
+        }
+        let found = self.global_variables().into_iter().find(|variable| variable.name() == NAME);
+        found.map(|variable| check(&variable).map(|()| variable)).transpose()
+    }
+
+    /// The global step; it is made if there is none.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let step = g.get_or_create_global_step()?;
+    /// assert_eq!(g.get_or_create_global_step()?.name(), step.name());
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn get_or_create_global_step(&self) -> Result<Variable> {
+        match self.get_global_step()? {
+            Some(step) => Ok(step),
+            None => self.create_global_step(),
+        }
+    }
+
+    /// Makes an integer scalar variable the global step of the graph.
+    pub fn set_global_step(&self, step: &Variable) -> Result<()> {
+        step.handle().endpoint_in(self)?;
+        check(step)?;
+        let parts = step.parts()?;
+        self.collect(|collections| collections.global_step = Some(parts));
+        Ok(())
+    }
+}
+
+fn check(step: &Variable) -> Result<()> {
+    let (dtype, shape) = (step.dtype()?, step.shape()?);
+    let is_integer = matches!(dtype, DType::Int32 | DType::Int64);
+    match is_integer && shape.rank().is_none_or(|rank| rank == 0) {
+        true => Ok(()),
+        false => Err(Status::invalid_argument(format!(
+            "Existing \"{NAME}\" must be an integer scalar, but '{}' is {dtype} of shape {shape}",
+            step.name()
+        ))),
+    }
+}

@@ -1,0 +1,78 @@
+//! [`StepCounterHook`]: how fast training goes.
+
+use tensorfleet_core::Result;
+
+use super::timer::{Every, Timer};
+use super::{global_step_of, not_begun, step_now, step_number};
+use crate::graph::{Graph, Output};
+use crate::summary::FileWriter;
+use crate::train::{RunArgs, RunContext, RunValues, SessionHook, notice};
+
+/// Logs the steps per second, and records them as `global_step/sec` if it has a directory.
+///
+/// ```
+/// use tensorfleet::train::{Every, MonitoredTrainingSession, StepCounterHook, StopAtStepHook};
+/// # use tensorfleet::Graph;
+///
+/// let g = Graph::new();
+/// let train = g.get_or_create_global_step()?.assign_add(1i64)?;
+/// let session = MonitoredTrainingSession::new(&g)
+///     .hook(StepCounterHook::new(Every::Steps(10))?)
+///     .hook(StopAtStepHook::last_step(20))
+///     .create()?;
+/// session.train(|session| session.run(&train).map(drop))?;
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+pub struct StepCounterHook {
+    timer: Timer,
+    output_dir: Option<String>,
+    writer: Option<FileWriter>,
+    global_step: Option<Output>,
+}
+
+impl StepCounterHook {
+    /// Measures this often; without a directory to record in.
+    pub fn new(every: Every) -> Result<StepCounterHook> {
+        let timer = Timer::new(every.check("StepCounterHook")?);
+        Ok(StepCounterHook { timer, output_dir: None, writer: None, global_step: None })
+    }
+
+    /// Records in the event file of this directory.
+    pub fn output_dir(mut self, dir: &str) -> StepCounterHook {
+        self.output_dir = Some(dir.to_string());
+        self
+    }
+
+    fn step(&self) -> Result<&Output> {
+        self.global_step.as_ref().ok_or_else(|| not_begun("StepCounterHook"))
+    }
+}
+
+impl SessionHook for StepCounterHook {
+    fn begin(&mut self, graph: &Graph) -> Result<()> {
+        self.global_step = Some(global_step_of(graph, "StepCounterHook")?);
+        self.writer = self.output_dir.as_deref().map(FileWriter::shared).transpose()?;
+        Ok(())
+    }
+
+    fn before_run(&mut self, _: &RunContext) -> Result<RunArgs> {
+        Ok(RunArgs::new().fetch(self.step()?))
+    }
+
+    fn after_run(&mut self, context: &RunContext, values: &RunValues) -> Result<()> {
+        if !self.timer.is_due(step_number(values.tensor(0)?)? + 1) {
+            return Ok(());
+        }
+        let step = step_now(context.session(), self.step()?)?;
+        if !self.timer.is_due(step) {
+            return Ok(());
+        }
+        let Some((time, steps)) = self.timer.act(step) else { return Ok(()) };
+        let speed = steps as f64 / time.as_secs_f64();
+        notice::info(format!("global_step/sec: {speed:.6}"));
+        match &self.writer {
+            Some(writer) => writer.add_scalar("global_step/sec", speed, step),
+            None => Ok(()),
+        }
+    }
+}

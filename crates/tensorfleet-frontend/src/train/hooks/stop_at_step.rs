@@ -1,0 +1,82 @@
+//! [`StopAtStepHook`]: ends training at a step.
+
+use std::sync::Arc;
+
+use tensorfleet_core::Result;
+
+use super::{global_step_of, not_begun, step_now, step_number};
+use crate::graph::{Graph, Output};
+use crate::session::Session;
+use crate::train::{Coordinator, RunArgs, RunContext, RunValues, SessionHook};
+
+/// Ends training when the global step has reached a number, or has gone on by one.
+///
+/// ```
+/// use tensorfleet::train::{MonitoredTrainingSession, StopAtStepHook};
+/// # use tensorfleet::Graph;
+///
+/// let g = Graph::new();
+/// let step = g.get_or_create_global_step()?;
+/// let train = step.assign_add(1i64)?;
+/// let mut session = MonitoredTrainingSession::new(&g).hook(StopAtStepHook::num_steps(3)).create()?;
+/// let mut last = 0;
+/// while !session.should_stop() {
+///     last = session.run(&train)?.to_scalar::<i64>()?;
+/// }
+/// assert_eq!(last, 3);
+/// session.close()?;
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+pub struct StopAtStepHook {
+    goal: Goal,
+    global_step: Option<Output>,
+}
+
+enum Goal {
+    LastStep(i64),
+    NumSteps(i64),
+}
+
+impl StopAtStepHook {
+    /// Ends when the global step is `last_step`.
+    pub fn last_step(last_step: i64) -> StopAtStepHook {
+        StopAtStepHook { goal: Goal::LastStep(last_step), global_step: None }
+    }
+
+    /// Ends `num_steps` after the step that the first session begins with.
+    pub fn num_steps(num_steps: i64) -> StopAtStepHook {
+        StopAtStepHook { goal: Goal::NumSteps(num_steps), global_step: None }
+    }
+
+    fn step(&self) -> Result<&Output> {
+        self.global_step.as_ref().ok_or_else(|| not_begun("StopAtStepHook"))
+    }
+}
+
+impl SessionHook for StopAtStepHook {
+    fn begin(&mut self, graph: &Graph) -> Result<()> {
+        self.global_step = Some(global_step_of(graph, "StopAtStepHook")?);
+        Ok(())
+    }
+
+    fn after_create_session(&mut self, session: &Arc<Session>, _: &Coordinator) -> Result<()> {
+        if let Goal::NumSteps(num_steps) = self.goal {
+            self.goal = Goal::LastStep(step_now(session, self.step()?)?.saturating_add(num_steps));
+        }
+        Ok(())
+    }
+
+    fn before_run(&mut self, _: &RunContext) -> Result<RunArgs> {
+        Ok(RunArgs::new().fetch(self.step()?))
+    }
+
+    fn after_run(&mut self, context: &RunContext, values: &RunValues) -> Result<()> {
+        let Goal::LastStep(last_step) = self.goal else { return Ok(()) };
+        let reached = step_number(values.tensor(0)?)? + 1 >= last_step;
+        // The step that was read may be older than what other workers have reached, or than this run's own.
+        if reached && step_now(context.session(), self.step()?)? >= last_step {
+            context.request_stop();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,348 @@
+//! [`Supervisor`]: the elder way to supervise training, with threads beside the training loop instead of hooks.
+
+mod builder;
+
+pub use builder::SupervisorBuilder;
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tensorfleet_core::{Result, Status, Tensor};
+
+use crate::graph::{Graph, Output};
+use crate::session::{Session, SessionOptions};
+use crate::summary::{FileWriter, SessionStatus};
+use crate::train::coordinator::{Coordinator, END_BEFORE_CLOSE};
+use crate::train::graph_file::write_graph;
+use crate::train::hooks::step_number;
+use crate::train::notice;
+use crate::train::queue_runner::QueueRunner;
+use crate::train::saver::Saver;
+use crate::train::session_manager::{Initialization, SessionManager};
+use crate::variables::Variable;
+
+/// Supervises training: the chief restores the newest checkpoint of `logdir` or initialises the model, and saves it and
+/// its summaries while training goes on; the others wait for the chief.
+///
+/// ```
+/// use tensorfleet::Graph;
+/// use tensorfleet::train::Supervisor;
+///
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let logdir = directory.path().to_str().unwrap();
+/// let g = Graph::new();
+/// let global_step = g.get_or_create_global_step()?;
+/// let train = global_step.assign_add(1i64)?;
+/// let supervisor = Supervisor::builder(&g).logdir(logdir).save_model_secs(60).build()?;
+/// supervisor.managed_session("", |session| {
+///     while !supervisor.should_stop() && session.run(&train)?.to_scalar::<i64>()? < 10 {}
+///     supervisor.saver().unwrap().save(session, &format!("{logdir}/model.ckpt"), Some(10))?;
+///     Ok(())
+/// })?;
+///
+/// // Another supervisor goes on where this one ended.
+/// let supervisor = Supervisor::builder(&g).logdir(logdir).build()?;
+/// supervisor.managed_session("", |session| {
+///     assert_eq!(session.run(&global_step)?.to_scalar::<i64>()?, 10);
+///     Ok(())
+/// })?;
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+pub struct Supervisor {
+    graph: Graph,
+    is_chief: bool,
+    coordinator: Coordinator,
+    manager: SessionManager,
+    init: Initialization,
+    max_wait: Duration,
+    stop_grace: Duration,
+    config: SessionOptions,
+    summary_op: Option<Output>,
+    global_step: Option<Variable>,
+    /// Only a chief has these: nobody else writes checkpoints and events.
+    chief: Option<Chief>,
+    /// The session that the threads use, as long as the program has it.
+    session: Mutex<Weak<Session>>,
+}
+
+struct Chief {
+    logdir: Option<String>,
+    save_path: Option<String>,
+    writer: Option<FileWriter>,
+    save_model: Option<Duration>,
+    save_summaries: Option<Duration>,
+}
+
+impl Supervisor {
+    /// A supervisor of a model, with TensorFlow's defaults for what is not said.
+    pub fn builder(graph: &Graph) -> SupervisorBuilder {
+        SupervisorBuilder::new(graph)
+    }
+
+    /// Opens a session on `master`, starts the services of the chief and the queue runners, runs `body`, and stops and
+    /// closes all of it, whether `body` succeeded or not. The error of `body`, or of the first thread that failed.
+    /// `OutOfRange`, the end of an input, is none.
+    pub fn managed_session(
+        &self,
+        master: &str,
+        body: impl FnOnce(&Arc<Session>) -> Result<()>,
+    ) -> Result<()> {
+        let session = self.prepare_or_wait_for_session(master)?;
+        if let Err(error) = body(&session) {
+            self.request_stop_with(error);
+        }
+        let stopped = self.stop_session(Some(&session));
+        // The servers may be gone.
+        let _ = session.close();
+        stopped
+    }
+
+    /// Opens a session on `master` whose model is ready, and starts the services of the chief and the queue runners. The
+    /// caller closes it, after [`Supervisor::stop`].
+    pub fn prepare_or_wait_for_session(&self, master: &str) -> Result<Arc<Session>> {
+        let session = self.open_session(master)?;
+        *self.session.lock() = Arc::downgrade(&session);
+        let start = || -> Result<()> {
+            if self.is_chief {
+                self.start_standard_services(&session)?;
+            }
+            self.start_queue_runners(&session, &self.graph.queue_runners())
+        };
+        match start() {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                self.request_stop_with(error.clone());
+                let _ = self.stop_session(Some(&session));
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a session on `master` whose model is ready, and starts nothing.
+    pub fn open_session(&self, master: &str) -> Result<Arc<Session>> {
+        self.coordinator.clear_stop();
+        let Some(chief) = &self.chief else { return self.manager.wait_for_session(master, &self.config) };
+        if let Some(writer) = &chief.writer {
+            writer.reopen()?;
+        }
+        let session = self.manager.prepare_session(master, &self.init, &self.config)?;
+        if let Some(logdir) = &chief.logdir {
+            write_graph(&self.graph, logdir, "graph.pbtxt")?;
+        }
+        if let Some(writer) = &chief.writer {
+            writer.add_graph(&self.graph)?;
+        }
+        Ok(session)
+    }
+
+    /// Starts the threads that save the model and record summaries and speed.
+    pub fn start_standard_services(&self, session: &Arc<Session>) -> Result<()> {
+        let Some(chief) = &self.chief else {
+            return Err(Status::failed_precondition(
+                "Only chief supervisor can start standard services. Because only chief supervisors can write events.",
+            ));
+        };
+        let Some(save_path) = &chief.save_path else {
+            notice::warn("Standard services need a 'logdir' passed to the Supervisor");
+            return Ok(());
+        };
+        if let (Some(writer), Some(_)) = (&chief.writer, &self.global_step) {
+            let step = self.step_now(session)?;
+            writer.add_session_log(SessionStatus::Start, "", step)?;
+        }
+        if let (Some(every), Some(writer)) = (chief.save_summaries, &chief.writer) {
+            self.start_summaries(session, every, writer)?;
+        }
+        if let (Some(every), Some(saver)) = (chief.save_model, self.saver()) {
+            self.start_saving(session, every, &saver, save_path, chief.writer.clone())?;
+        }
+        Ok(())
+    }
+
+    fn start_summaries(&self, session: &Arc<Session>, every: Duration, writer: &FileWriter) -> Result<()> {
+        if let Some(summary_op) = self.summary_op.clone() {
+            let (session, writer, global_step) = (session.clone(), writer.clone(), self.global_step.clone());
+            self.coordinator.loop_every("summaries", every, move || {
+                let (summary, step) = match &global_step {
+                    Some(global_step) => {
+                        let (summary, step) = session.run((&summary_op, global_step))?;
+                        (summary, step_number(&step)?)
+                    }
+                    None => (session.run(&summary_op)?, 0),
+                };
+                writer.add_summary(&summary, step)
+            })?;
+        }
+        let Some(global_step) = self.global_step.clone() else { return Ok(()) };
+        let (session, writer) = (session.clone(), writer.clone());
+        let tag = format!("{}/sec", global_step.name());
+        let mut last: Option<(Instant, i64)> = None;
+        self.coordinator.loop_every("step counter", every, move || {
+            let step = step_number(&session.run(&global_step)?)?;
+            let now = Instant::now();
+            if let Some((last_time, last_step)) = last.replace((now, step)) {
+                let speed = (step - last_step) as f64 / (now - last_time).as_secs_f64();
+                notice::info(format!("{tag}: {speed:.6}"));
+                writer.add_scalar(&tag, speed, step)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn start_saving(
+        &self,
+        session: &Arc<Session>,
+        every: Duration,
+        saver: &Saver,
+        save_path: &str,
+        writer: Option<FileWriter>,
+    ) -> Result<()> {
+        let (session, saver, save_path) = (session.clone(), saver.clone(), save_path.to_string());
+        let global_step = self.global_step.clone();
+        let mut newest = None;
+        self.coordinator.loop_every("saver", every, move || {
+            let Some(global_step) = &global_step else {
+                saver.save(&session, &save_path, None)?;
+                return Ok(());
+            };
+            let step = step_number(&session.run(global_step)?)?;
+            // What has not changed since the last save, or since it was restored, is not put at risk by writing it again.
+            let path = format!("{save_path}-{step}");
+            if newest.as_ref() != Some(&path) && !saver.last_checkpoints().contains(&path) {
+                notice::info(format!("Saving checkpoint to path {path}"));
+                newest = Some(saver.save(&session, &save_path, Some(step))?);
+                if let Some(writer) = &writer {
+                    writer.add_session_log(SessionStatus::Checkpoint, &save_path, step)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Starts the threads of these queue runners.
+    pub fn start_queue_runners(&self, session: &Arc<Session>, runners: &[QueueRunner]) -> Result<()> {
+        runners.iter().try_for_each(|runner| runner.create_threads(session, &self.coordinator))
+    }
+
+    /// Does `work` in a thread, every `interval` or all the time if that is zero, until training stops.
+    pub fn loop_every(
+        &self,
+        interval: Duration,
+        work: impl FnMut() -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        self.coordinator.loop_every("loop", interval, work)
+    }
+
+    /// Writes a summary that the program computed itself.
+    pub fn summary_computed(&self, session: &Session, summary: &Tensor, step: Option<i64>) -> Result<()> {
+        let writer = self.summary_writer().ok_or_else(|| {
+            Status::failed_precondition(
+                "Writing a summary requires a summary writer: only a chief with a logdir has one",
+            )
+        })?;
+        let step = match step {
+            Some(step) => step,
+            None => self.step_now(session)?,
+        };
+        writer.add_summary(summary, step)
+    }
+
+    fn step_now(&self, session: &Session) -> Result<i64> {
+        match &self.global_step {
+            Some(global_step) => step_number(&session.run(global_step)?),
+            None => Ok(0),
+        }
+    }
+
+    /// Whether training should stop: a thread has asked for it, or failed.
+    pub fn should_stop(&self) -> bool {
+        self.coordinator.should_stop()
+    }
+
+    /// Asks all threads to stop.
+    pub fn request_stop(&self) {
+        self.coordinator.request_stop();
+    }
+
+    /// Asks all threads to stop because of an error, which [`Supervisor::stop`] reports.
+    pub fn request_stop_with(&self, error: Status) {
+        self.coordinator.request_stop_with(error);
+    }
+
+    /// Waits until a stop is requested.
+    pub fn wait_for_stop(&self) {
+        self.coordinator.wait_for_stop();
+    }
+
+    /// Stops all threads, waits for them and closes the event file; the error of the first that failed. The session is
+    /// closed under threads that do not end by themselves.
+    pub fn stop(&self) -> Result<()> {
+        let session = self.session.lock().upgrade();
+        self.stop_session(session.as_ref())
+    }
+
+    /// Stops; a session that is known is closed under threads that do not end by themselves.
+    fn stop_session(&self, session: Option<&Arc<Session>>) -> Result<()> {
+        self.coordinator.request_stop();
+        if let Some(session) = session {
+            let patience = END_BEFORE_CLOSE.min(self.stop_grace);
+            if !self.coordinator.wait_for_threads(patience) {
+                let _ = session.close();
+            }
+        }
+        let joined = self.coordinator.join_within(self.stop_grace);
+        let closed = match self.summary_writer() {
+            Some(writer) if writer.path().is_some() => {
+                writer.add_session_log(SessionStatus::Stop, "", 0).and_then(|()| writer.close())
+            }
+            _ => Ok(()),
+        };
+        joined.and(closed)
+    }
+
+    /// Whether it prepares the model and saves it.
+    pub fn is_chief(&self) -> bool {
+        self.is_chief
+    }
+
+    /// What stops the threads.
+    pub fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
+    }
+
+    /// What opens sessions.
+    pub fn session_manager(&self) -> &SessionManager {
+        &self.manager
+    }
+
+    /// What saves and restores the model.
+    pub fn saver(&self) -> Option<Saver> {
+        self.init.saver.clone()
+    }
+
+    /// The event file; a chief with a directory has one.
+    pub fn summary_writer(&self) -> Option<&FileWriter> {
+        self.chief.as_ref().and_then(|chief| chief.writer.as_ref())
+    }
+
+    /// The summaries that are recorded.
+    pub fn summary_op(&self) -> Option<&Output> {
+        self.summary_op.as_ref()
+    }
+
+    /// The variable that counts steps.
+    pub fn global_step(&self) -> Option<&Variable> {
+        self.global_step.as_ref()
+    }
+
+    /// Where checkpoints are written, before the step is appended; a chief with a directory has it.
+    pub fn save_path(&self) -> Option<&str> {
+        self.chief.as_ref().and_then(|chief| chief.save_path.as_deref())
+    }
+
+    /// How long sessions are waited for.
+    pub fn max_wait(&self) -> Duration {
+        self.max_wait
+    }
+}

@@ -1,0 +1,397 @@
+//! [`SyncReplicasOptimizer`]: many workers, one update per round.
+//!
+//! Every worker sends its gradients to accumulators beside the variables, and then waits for a token. The chief takes the
+//! mean of `replicas_to_aggregate` gradients per variable, applies it, raises the global step and hands out tokens, one
+//! per worker, each the number of the new step. A worker remembers the token it got as its local step and sends it along
+//! with its next gradients; accumulators drop gradients of an older step than their own, so that a slow worker cannot
+//! pull the model back. With fewer replicas to aggregate than there are, the others are backups: a round waits for
+//! the fastest only.
+//!
+//! The names of accumulators, token queue and nodes are TensorFlow's, so that workers of both kinds can take part in the
+//! same training. The accumulators are those with reference handles, which servers of TensorFlow 1.x know as well.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tensorfleet_core::{Code, DType, Result, Status, ensure};
+
+use super::coordinator::Coordinator;
+use super::moving_average::ExponentialMovingAverage;
+use super::optimizer::{GradientsAndVariables, Optimizer};
+use super::queue_runner::QueueRunner;
+use super::session_hook::SessionHook;
+use crate::graph::{Gradient, Graph, Operation, Output};
+use crate::input::Queue;
+use crate::session::Session;
+use crate::variables::Variable;
+
+/// Wraps an optimizer so that the gradients of several workers make one update.
+///
+/// After [`Optimizer::minimize`] or [`Optimizer::apply_gradients`], which must get a global step, the other methods give what a
+/// training program needs; a [`MonitoredTrainingSession`](super::MonitoredTrainingSession) only needs
+/// [`SyncReplicasOptimizer::make_session_hook`] among its hooks.
+///
+/// ```
+/// use tensorfleet::train::{GradientDescent, MinimizeOptions, Optimizer, SyncReplicasOptimizer};
+/// use tensorfleet::Graph;
+///
+/// let g = Graph::new();
+/// let w = g.variable("w", 1.0f32);
+/// let options = MinimizeOptions::counting(&g.get_or_create_global_step()?);
+/// let optimizer = SyncReplicasOptimizer::new(GradientDescent::new(0.1), 2).total_num_replicas(3);
+/// let train = optimizer.minimize_with(&(&w * 2.0), &options)?;
+/// let hook = optimizer.make_session_hook(true)?;
+/// # let _ = (train, hook);
+/// # Ok::<(), tensorfleet::Status>(())
+/// ```
+pub struct SyncReplicasOptimizer {
+    inner: Box<dyn Optimizer>,
+    replicas_to_aggregate: usize,
+    total_num_replicas: usize,
+    averages: Option<(ExponentialMovingAverage, Vec<Variable>)>,
+    name: String,
+    built: Mutex<Option<Built>>,
+}
+
+/// What [`Optimizer::apply_gradients`] has added to the graph.
+#[derive(Clone)]
+struct Built {
+    graph: Graph,
+    global_step: Variable,
+    token_queue: Queue,
+    chief_queue_runner: QueueRunner,
+    local_step: Variable,
+    local_step_init_op: Operation,
+    chief_init_op: Operation,
+    ready_for_local_init_op: Output,
+    /// Ends the waits of all workers.
+    close_tokens_op: Operation,
+}
+
+impl SyncReplicasOptimizer {
+    /// Makes one update of `inner` from `replicas_to_aggregate` gradients. There are as many workers, unless
+    /// [`SyncReplicasOptimizer::total_num_replicas`] says otherwise.
+    pub fn new(inner: impl Optimizer + 'static, replicas_to_aggregate: usize) -> SyncReplicasOptimizer {
+        SyncReplicasOptimizer {
+            inner: Box::new(inner),
+            replicas_to_aggregate,
+            total_num_replicas: replicas_to_aggregate,
+            averages: None,
+            name: "sync_replicas".to_string(),
+            built: Mutex::new(None),
+        }
+    }
+
+    /// How many workers there are: more than are aggregated, and the rest are backups; fewer, and each gives several
+    /// gradients to a round.
+    pub fn total_num_replicas(mut self, count: usize) -> SyncReplicasOptimizer {
+        self.total_num_replicas = count;
+        self
+    }
+
+    /// Names the nodes.
+    pub fn name(mut self, name: &str) -> SyncReplicasOptimizer {
+        self.name = name.to_string();
+        self
+    }
+
+    /// Keeps moving averages of `variables`, updated with every round.
+    pub fn variable_averages(
+        mut self,
+        averages: ExponentialMovingAverage,
+        variables: Vec<Variable>,
+    ) -> SyncReplicasOptimizer {
+        self.averages = Some((averages, variables));
+        self
+    }
+
+    fn built(&self) -> Result<Built> {
+        self.built.lock().clone().ok_or_else(|| {
+            Status::failed_precondition(format!(
+                "the synchronous optimizer '{}' has no nodes yet: call minimize or apply_gradients first",
+                self.name
+            ))
+        })
+    }
+
+    /// Applies the rounds: the chief starts it once variables are initialised.
+    pub fn get_chief_queue_runner(&self) -> Result<QueueRunner> {
+        Ok(self.built()?.chief_queue_runner)
+    }
+
+    /// Puts the first tokens into the queue, so that workers may start: as many as are missing to a round, or
+    /// `num_tokens` of the chief's choice. The chief runs it once.
+    pub fn get_init_tokens_op(&self, num_tokens: Option<usize>) -> Result<Operation> {
+        let built = self.built()?;
+        let needed = self.replicas_to_aggregate.saturating_sub(self.total_num_replicas);
+        let num_tokens = num_tokens.unwrap_or(needed);
+        ensure!(
+            num_tokens >= needed,
+            InvalidArgument,
+            "'{}' aggregates {} gradients of {} workers, so it needs at least {needed} tokens to start with, not {num_tokens}",
+            self.name,
+            self.replicas_to_aggregate,
+            self.total_num_replicas
+        );
+        let graph = &built.graph;
+        graph.device(built.global_step.device(), || {
+            if num_tokens == 0 {
+                return graph.op("NoOp").name("no_init_tokens").build();
+            }
+            let tokens = graph.fill([count(num_tokens)?], &built.global_step)?;
+            built.token_queue.enqueue_many([&tokens])
+        })
+    }
+
+    /// The global step as this worker knows it: each train step sets it to the one that its round led to. It lies on the
+    /// worker, so that to read it after a train step costs no trip to a parameter server, and all workers see the same number
+    /// after the same round.
+    pub fn local_step(&self) -> Result<Variable> {
+        Ok(self.built()?.local_step)
+    }
+
+    /// Sets a worker's local step to the global one: the `local_init_op` of all but the chief.
+    pub fn local_step_init_op(&self) -> Result<Operation> {
+        Ok(self.built()?.local_step_init_op)
+    }
+
+    /// The same, and brings the accumulators to the global step: the chief's `local_init_op`.
+    pub fn chief_init_op(&self) -> Result<Operation> {
+        Ok(self.built()?.chief_init_op)
+    }
+
+    /// The names of variables that must have values before the operations above can run.
+    pub fn ready_for_local_init_op(&self) -> Result<Output> {
+        Ok(self.built()?.ready_for_local_init_op)
+    }
+
+    /// Ends the waits of all workers for a token: the chief runs it when the training is over. (The hook does.)
+    pub fn close_tokens_op(&self) -> Result<Operation> {
+        Ok(self.built()?.close_tokens_op)
+    }
+
+    /// A hook for monitored sessions that does all of it: the local steps, the accumulators, and on the chief the
+    /// tokens and the queue runner. When the chief has ended without an error, workers that wait for a token end, too.
+    pub fn make_session_hook(&self, is_chief: bool) -> Result<SyncReplicasHook> {
+        let built = self.built()?;
+        let init_tokens_op = match is_chief {
+            true => Some(self.get_init_tokens_op(None)?),
+            false => None,
+        };
+        Ok(SyncReplicasHook { built, init_tokens_op })
+    }
+
+    /// Adds the accumulators, one per variable, beside it: gives the operations that send them gradients, the operations
+    /// that bring them to the global step, and the means of a round.
+    fn accumulate(
+        &self,
+        graph: &Graph,
+        suffix: &str,
+        local_step: &Variable,
+        global_step: &Variable,
+        gradients: &[(Option<Gradient>, Variable)],
+    ) -> Result<Accumulated> {
+        let required = count(self.replicas_to_aggregate)?;
+        let mut accumulated = Accumulated::default();
+        let mut accumulators = Vec::new();
+        for (gradient, variable) in gradients {
+            let Some(gradient) = gradient else {
+                accumulated.means.push((None, variable.clone()));
+                continue;
+            };
+            graph.device(variable.device(), || -> Result<()> {
+                let shared_name = format!("{}:0/grad_accum{suffix}", variable.name());
+                let (dtype, shape) = (variable.dtype()?, variable.shape()?);
+                let accumulator = match gradient {
+                    Gradient::Dense(_) => graph.conditional_accumulator(dtype, shape, &shared_name)?,
+                    Gradient::Slices(_) => {
+                        graph.sparse_conditional_accumulator(dtype, shape, &shared_name)?
+                    }
+                };
+                let step = local_step.value().cast(DType::Int64)?;
+                accumulated.sends.push(accumulator.apply_gradient(gradient, &step)?);
+                accumulated.means.push((Some(accumulator.take_gradient(required)?), variable.clone()));
+                accumulators.push((accumulator, variable.device()));
+                Ok(())
+            })?;
+        }
+        for (accumulator, device) in accumulators {
+            accumulated.inits.push(
+                graph.device(&device, || {
+                    accumulator.set_global_step(&global_step.value().cast(DType::Int64)?)
+                })?,
+            );
+        }
+        Ok(accumulated)
+    }
+
+    fn check_counts(&self) -> Result<()> {
+        ensure!(
+            self.replicas_to_aggregate > 0 && self.total_num_replicas > 0,
+            InvalidArgument,
+            "'{}' aggregates {} gradients of {} workers; both must be at least 1",
+            self.name,
+            self.replicas_to_aggregate,
+            self.total_num_replicas
+        );
+        Ok(())
+    }
+}
+
+/// What [`SyncReplicasOptimizer::accumulate`] adds.
+#[derive(Default)]
+struct Accumulated {
+    sends: Vec<Operation>,
+    inits: Vec<Operation>,
+    means: GradientsAndVariables,
+}
+
+/// The token queue of the first synchronous optimizer of a graph, as TensorFlow names it.
+const TOKEN_QUEUE: &str = "sync_token_q";
+
+impl Optimizer for SyncReplicasOptimizer {
+    fn get_name(&self) -> &str {
+        &self.name
+    }
+
+    fn apply_gradients_named(
+        &self,
+        gradients: &[(Option<Gradient>, Variable)],
+        global_step: Option<&Variable>,
+        name: Option<&str>,
+    ) -> Result<Operation> {
+        self.check_counts()?;
+        let global_step = global_step.ok_or_else(|| {
+            Status::invalid_argument(format!(
+                "'{}' counts rounds, so apply_gradients and minimize need a global step",
+                self.name
+            ))
+        })?;
+        ensure!(
+            gradients.iter().any(|(gradient, _)| gradient.is_some()),
+            InvalidArgument,
+            "'{}' was given no gradient",
+            self.name
+        );
+        let graph = global_step.graph();
+        let ready_for = graph.global_variables();
+        // A second optimizer must not share gradients and tokens with the first.
+        let suffix = match graph.operation(TOKEN_QUEUE) {
+            Ok(_) => format!("_{}", self.name),
+            Err(_) => String::new(),
+        };
+
+        // The local step belongs to the worker, where an operation without variables is placed.
+        let anchor = graph.no_op()?;
+        let local_step = graph.colocate_with(&anchor, || {
+            let local_step = graph.new_variable("sync_rep_local_step").local().dtype(global_step.dtype()?);
+            local_step.init(0).check()
+        })?;
+        let local_step_init_op = local_step.assign(global_step)?.operation();
+        let ready_for_local_init_op = graph.report_uninitialized_variables_of(&ready_for)?;
+
+        let (accumulated, chief_init_op) = graph.name_scope(&self.name, || -> Result<_> {
+            let accumulated = self.accumulate(graph, &suffix, &local_step, global_step, gradients)?;
+            let inits = accumulated.inits.iter().chain([&local_step_init_op]);
+            let chief_init_op = graph.group(inits)?;
+            Ok((accumulated, chief_init_op))
+        })?;
+
+        let device = global_step.device();
+        graph.device(&device, || {
+            let update = self.inner.apply_gradients_named(&accumulated.means, Some(global_step), name)?;
+            let name = format!("{TOKEN_QUEUE}{suffix}");
+            let no_shape: [i64; 0] = [];
+            let token_queue = graph
+                .new_queue(&[global_step.dtype()?])
+                .shapes([no_shape])
+                .name(&name)
+                .shared_name(&name)
+                .fifo()?;
+            let token = graph.control_dependencies(&accumulated.sends, || token_queue.dequeue())?;
+            let token = token.first().ok_or_else(|| Status::internal("a token has one component"))?.clone();
+            let train = local_step.assign(&token)?.operation();
+
+            let tokens_per_round = count(self.replicas_to_aggregate.max(self.total_num_replicas))?;
+            let mut round = graph.control_dependencies([&update], || {
+                let tokens = graph.fill([tokens_per_round], global_step.value())?;
+                token_queue.enqueue_many([&tokens])
+            })?;
+            if let Some((averages, variables)) = &self.averages {
+                round = graph.control_dependencies([&round], || averages.apply(variables))?;
+            }
+            let close_tokens_op = token_queue.close(false)?;
+            let nothing = graph.no_op()?;
+            // A session that is replaced after a failure must leave the queue open for the next one, so the runner closes
+            // nothing by itself; `close_tokens_op` is for the end of the training.
+            let chief_queue_runner = QueueRunner::from_operations(
+                &name,
+                &[round],
+                &nothing,
+                &nothing,
+                &[Code::OutOfRange, Code::Cancelled],
+            )?;
+            *self.built.lock() = Some(Built {
+                graph: graph.clone(),
+                global_step: global_step.clone(),
+                token_queue,
+                chief_queue_runner,
+                local_step,
+                local_step_init_op,
+                chief_init_op,
+                ready_for_local_init_op,
+                close_tokens_op,
+            });
+            Ok(train)
+        })
+    }
+
+    fn get_slot(&self, variable: &Variable, name: &str) -> Option<Variable> {
+        self.inner.get_slot(variable, name)
+    }
+
+    fn get_slot_names(&self) -> Vec<String> {
+        self.inner.get_slot_names()
+    }
+
+    fn variables(&self) -> Vec<Variable> {
+        self.inner.variables()
+    }
+}
+
+/// The hook of synchronous training; see the example of [`SyncReplicasOptimizer`].
+pub struct SyncReplicasHook {
+    built: Built,
+    init_tokens_op: Option<Operation>,
+}
+
+impl SessionHook for SyncReplicasHook {
+    fn after_create_session(&mut self, session: &Arc<Session>, coordinator: &Coordinator) -> Result<()> {
+        let missing = session.run(&self.built.ready_for_local_init_op)?;
+        ensure!(
+            missing.num_elements() == 0,
+            FailedPrecondition,
+            "synchronous training cannot start: these variables are not initialised: {missing}"
+        );
+        match &self.init_tokens_op {
+            Some(init_tokens_op) => {
+                session.run(&self.built.chief_init_op)?;
+                session.run(init_tokens_op)?;
+                self.built.chief_queue_runner.create_threads(session, coordinator)
+            }
+            None => session.run(&self.built.local_step_init_op),
+        }
+    }
+
+    fn end(&mut self, session: &Arc<Session>) -> Result<()> {
+        match self.init_tokens_op {
+            Some(_) => session.run(&self.built.close_tokens_op),
+            None => Ok(()),
+        }
+    }
+}
+
+fn count(number: usize) -> Result<i32> {
+    i32::try_from(number)
+        .map_err(|_| Status::invalid_argument(format!("{number} replicas are more than there can be")))
+}
