@@ -17,7 +17,8 @@ cargo xtask COMMAND
 
   test                        format, lints, all tests and the tidy check; what a change must pass
   python                      make the Python environments with TensorFlow that tests need, in target/python
-  tidy                        the tidy check alone
+  tidy                        the tidy check alone: files, and cycles of modules
+      --graph [dot]           instead, which crates and modules need which, as text or for Graphviz
   vectors [DIR] [OPTIONS]     run conformance vectors (default: those of the repository)
       --tier N                only this tier
       --family F              only this family
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_environment();
     let outcome = match arguments.positional().as_deref() {
         Some("test") => arguments.finish().and_then(|()| check_all::run(&workspace_root())),
-        Some("tidy") => arguments.finish().and_then(|()| tidy::run(&workspace_root())),
+        Some("tidy") => tidy::run(arguments, &workspace_root()),
         Some("python") => arguments.finish().and_then(|()| python::run()),
         Some(command @ ("vectors" | "ops" | "pack-vectors")) => {
             conformance(command, arguments, &workspace_root())

@@ -1,13 +1,7 @@
-//! `cargo xtask tidy`: habits that formatter and lints do not know.
-//!
-//! Files stay short enough to hold in mind, say first what they are, and neither promise work nor show where
-//! they were written.
+//! Habits of files, one at a time: how long they are, what they begin with, which words they do not have.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use crate::Outcome;
 
 /// No source file is longer.
 const MAX_LINES: usize = 800;
@@ -20,26 +14,8 @@ const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX"
 const MACHINE_PATHS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/tmp/", "wt")];
 
-/// The command.
-pub(crate) fn run(root: &Path) -> Outcome {
-    Ok(if report(root) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Prints what is wrong; whether nothing was.
-pub(crate) fn report(root: &Path) -> bool {
-    match check_tree(root) {
-        Ok(findings) => {
-            findings.iter().for_each(|finding| println!("{finding}"));
-            findings.is_empty()
-        }
-        Err(error) => {
-            println!("{}: {error}", root.display());
-            false
-        }
-    }
-}
-
-fn check_tree(root: &Path) -> io::Result<Vec<String>> {
+/// What is wrong with the files people write, one line for each finding.
+pub(super) fn check_tree(root: &Path) -> io::Result<Vec<String>> {
     let mut findings = Vec::new();
     for path in text_files(root)? {
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
