@@ -1,8 +1,8 @@
-//! Learns to write, character by character: a recurrent network with long short-term memory, trained on the text that the grammar
+//! Learns to write, character by character: an LSTM, trained on the text that the grammar
 //! of `text.rs` makes. It ends with the perplexity per character on sentences that were not trained on, beside that of the grammar
 //! itself, which none can beat, and with a sample of what it writes.
 //!
-//! The network is a loop in the graph, so one graph serves to train on many characters at a time and to write one after another.
+//! The network is a `while_loop`, so one graph serves to train on many characters at a time and to write one after another.
 //! Asynchronous between-graph replication; started without flags it is a cluster of a parameter server and a worker in one process.
 
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tensorfleet::{
 };
 use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, learning_rate, say, text};
 
-/// Sentences to train on and to be judged by.
+/// Sentences to train on and to evaluate with.
 const TRAIN_SENTENCES: usize = 4000;
 const TEST_SENTENCES: usize = 400;
-/// Batches that are made ahead of the steps that need them.
+/// Batches that are prefetched.
 const AHEAD: usize = 4;
 
 /// Learns to write like a small grammar, character by character.
@@ -32,11 +32,11 @@ struct Flags {
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(i64).range(0..))]
     train_steps: i64,
 
-    /// How many places of the text are read at the same time.
+    /// Batch size: how many places of the text are read at the same time.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     batch_size: u32,
 
-    /// How many characters of each place a step reads.
+    /// Sequence length: how many characters of each place a step reads.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1024))]
     num_steps: u32,
 
@@ -120,7 +120,7 @@ struct Model {
     inputs: Output,
     /// The characters that follow them.
     targets: Output,
-    /// What the network remembers of the characters before.
+    /// The LSTM's state after the characters before.
     state: [Output; 2],
     next_state: [Output; 2],
     logits: Output,
@@ -146,7 +146,7 @@ fn build(flags: &Flags, g: &Graph, characters: usize) -> Result<Model> {
     Ok(Model { inputs, targets, state, next_state, logits, loss, train_op })
 }
 
-/// A state that remembers nothing.
+/// The zero state.
 fn zeros(batch: usize, flags: &Flags) -> Result<[Tensor; 2]> {
     let zeros = || {
         let units = flags.hidden_units as usize;
@@ -175,7 +175,7 @@ fn perplexity(session: &Session, model: &Model, flags: &Flags, ids: &[i32]) -> R
     Ok((sum / count.max(1) as f64).exp())
 }
 
-/// What the network writes: each character is drawn with the probability it was given.
+/// What the network writes: each character is sampled with the probability it was given.
 fn sample(session: &Session, model: &Model, flags: &Flags, alphabet: &Alphabet) -> Result<String> {
     let mut random = Random::new(5);
     let mut state = zeros(1, flags)?;
@@ -225,7 +225,7 @@ impl Alphabet {
     }
 }
 
-/// Pieces of a text: each row of a batch goes on where the row of the batch before ended.
+/// Pieces of a text: each row of a batch continues where the row of the batch before ended.
 struct Batches {
     ids: Vec<i32>,
     rows: usize,

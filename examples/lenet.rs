@@ -16,9 +16,9 @@ use tensorfleet::{
 use tensorfleet_datasets::{DataSet, mnist};
 use tensorfleet_examples::{ClusterFlags, Pace, Place, learning_rate, say};
 
-/// Batches that are made ahead of the steps that need them.
+/// Batches that are prefetched.
 const AHEAD: usize = 8;
-/// Images that are judged at a time.
+/// Batch size of the evaluation.
 const TEST_BATCH: usize = 500;
 
 /// Recognises digits (or clothes) with convolutions, a copy of the network on each worker.
@@ -140,7 +140,7 @@ fn build(flags: &Flags, g: &Graph, place: &Place, workers: &[String]) -> Result<
     Ok(Model { loss: g.stack(&losses)?.reduce_mean(..)?, towers, train_op })
 }
 
-/// Two convolutions, each followed by a pool, and three fully connected layers.
+/// Two convolutions, each followed by max pooling, and three fully connected layers.
 fn lenet(g: &Graph, images: &Output) -> Result<Output> {
     let images = images.reshape([-1, 28, 28, 1])?;
     let edges =
@@ -153,7 +153,7 @@ fn lenet(g: &Graph, images: &Output) -> Result<Output> {
     g.dense(10).name("logits").build(&hidden)
 }
 
-/// The part of the test images that is recognised. The towers share the variables, so the first may judge alone.
+/// The part of the test images that is recognised. The towers share the variables, so the first evaluates alone.
 fn accuracy(session: &Session, model: &Model, test: &DataSet) -> Result<f64> {
     let (images, labels) = (test.images()?, test.labels()?);
     let Some(tower) = model.towers.first() else { return Ok(0.0) };

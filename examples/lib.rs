@@ -6,15 +6,15 @@
 //! | `hello` | a server that is a cluster of its own, and a session on it |
 //! | `five_servers` | five servers in one process; binding nodes to tasks by hand and by `replica_device_setter` |
 //! | `placement` | a model over two parameter servers and a worker, and where each node ran |
-//! | `linear_regression` | a `Supervisor` that saves checkpoints and goes on from them |
+//! | `linear_regression` | a `Supervisor` that saves checkpoints and resumes from them |
 //! | `partial_results` | workers that train the same variables and tell how far they are |
 //! | `trainer` | the skeleton of a trainer: `MonitoredTrainingSession`, `StopAtStepHook`, a lost parameter server |
-//! | `mnist_replica` | digits, asynchronously or synchronously, with all the flags of the well-known program |
+//! | `mnist_replica` | MNIST, asynchronously or synchronously, with all the flags of the well-known program |
 //! | `towers` | in-graph replication: one client, a copy of the model per worker, averaged gradients |
 //! | `lenet` | a convolutional network, in-graph replication over the workers of a cluster |
-//! | `wide_and_deep` | clicks: tables divided over parameter servers, sparse gradients, a streaming AUC |
-//! | `word2vec` | words that are alike: noise-contrastive estimation over divided tables |
-//! | `char_lstm` | a recurrent network that learns to write: a loop in the graph, trained |
+//! | `wide_and_deep` | clicks: embeddings partitioned over parameter servers, sparse gradients, a streaming AUC |
+//! | `word2vec` | words that are alike: noise-contrastive estimation (NCE) over partitioned embeddings |
+//! | `char_lstm` | an RNN that learns to write: a `while_loop`, trained |
 //!
 //! How to start them, and what they print, is in `README.md` beside this file.
 
@@ -38,7 +38,7 @@ use tensorfleet::{
 /// start a worker again by hand.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// Prints a line. When nobody reads it any more, training goes on.
+/// Prints a line. When nobody reads it any more, training continues.
 #[macro_export]
 macro_rules! say {
     ($($text:tt)*) => {{
@@ -53,7 +53,7 @@ pub struct ClusterFlags {
     #[command(flatten)]
     task: TaskFlags,
 
-    /// How long to wait for tasks that do not answer, and for the chief.
+    /// Timeout in seconds for tasks that do not answer, and for the chief.
     #[arg(
         long = "wait_secs",
         alias = "wait-secs",
@@ -64,12 +64,12 @@ pub struct ClusterFlags {
     pub wait_secs: u64,
 }
 
-/// A flag that is a whole number. For small numbers clap's ranges do; what they say of a large one that is negative is of digits.
+/// A flag that is a whole number. For small numbers clap's ranges do; their error for a negative large one speaks of digits.
 pub fn whole_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
-/// A flag that says how far a step goes.
+/// A flag that is a learning rate.
 pub fn learning_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
     rate.ok_or_else(|| "expected a number above 0, e.g. 0.01".to_string())

@@ -1,5 +1,5 @@
-//! Fits a line on a cluster, under a `Supervisor` that saves checkpoints: a chief that was killed and is started again goes
-//! on where it was saved last.
+//! Fits a line on a cluster, under a `Supervisor` that saves checkpoints: a chief that was killed and is started again
+//! resumes from the last checkpoint.
 
 use clap::Parser;
 use tensorfleet::train::{GradientDescent, MinimizeOptions, Optimizer, Saver, Supervisor};

@@ -1,5 +1,5 @@
-//! Recognises handwritten digits: a network with one hidden layer, trained by several workers, each at its own pace or all in
-//! step.
+//! Recognises handwritten digits: a network with one hidden layer, trained by several workers, asynchronously or
+//! synchronously.
 //!
 //! Worker 0 is the chief, which initialises the model; the others wait for it. Besides what the well-known program of this
 //! name does, this one needs no download (a part of MNIST is built in) and ends with the accuracy on the test digits.

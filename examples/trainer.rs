@@ -1,4 +1,4 @@
-//! The skeleton of a trainer: between-graph replication, asynchronous, under a `MonitoredTrainingSession` that goes on when a
+//! The skeleton of a trainer: between-graph replication, asynchronous, under a `MonitoredTrainingSession` that recovers when a
 //! parameter server was lost and has come back.
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Predicts clicks: a wide part (a weight for each value of each category) and a deep part (embeddings, with the products of all
-//! pairs as in a factorisation machine and two hidden layers), in the manner of programs for the Criteo data. The tables are divided over the parameter
-//! servers; a worker asks for the rows of its batch and sends back the gradients of these rows.
+//! pairs as in a factorisation machine and two hidden layers), in the manner of programs for the Criteo data. The tables are
+//! partitioned over the parameter servers; a worker looks up the rows of its batch and sends back sparse gradients.
 //!
-//! The data is made up, by a hidden model of a known form, so what is possible is known: at the end the AUC (area under the ROC
+//! The data is synthetic, from a hidden model of a known form, so what is possible is known: at the end the AUC (area under the ROC
 //! curve) on examples that were not trained on stands beside that of the hidden model itself. Asynchronous between-graph
 //! replication; started without flags it is a cluster of two parameter servers and a worker in one process.
 
@@ -25,17 +25,17 @@ const FIELDS: usize = 8;
 const NUMBERS: usize = 4;
 /// Length of the vectors that the hidden model gives to each value of a category.
 const HIDDEN: usize = 4;
-/// Batches that are made ahead of the steps that need them.
+/// Batches that are prefetched.
 const AHEAD: usize = 4;
 /// Examples at the end.
 const TEST_BATCHES: u64 = 40;
 const TEST_BATCH: usize = 1000;
-/// Six times the longest table of `benches/`; with vectors of 8 and what the optimizers add up, 7 GB.
+/// Six times the longest table of `benches/`; with vectors of 8 and the optimizers' slots, 7 GB.
 const MAX_ROWS: i64 = 100_000_000;
 /// They all stand in memory, 18 KB each with 200 examples.
 const MAX_REPEATED_BATCHES: i64 = 10_000;
 
-/// Predicts clicks on made-up data with tables divided over parameter servers.
+/// Predicts clicks on synthetic data with embeddings partitioned over parameter servers.
 #[derive(Parser)]
 #[command(rename_all = "snake_case")]
 struct Flags {
@@ -50,7 +50,7 @@ struct Flags {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
 
-    /// Length of the vectors that the model learns for each value of a category.
+    /// Length of the embedding of each value of a category.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     embedding_size: u32,
 
@@ -159,7 +159,7 @@ struct Model {
     ids: Output,
     numbers: Output,
     labels: Output,
-    /// What the hidden model says, to judge it as well.
+    /// What the hidden model predicts, to evaluate it as well.
     hidden_probability: Output,
     logits: Output,
     loss: Output,
@@ -212,7 +212,7 @@ fn build(flags: &Flags, g: &Graph, place: &Place) -> Result<Model> {
 }
 
 /// How clicks come about: each value of each category has a weight and a vector, any two categories act on each other by the
-/// product of their vectors, and numbers have weights; the sum is the logit of the probability.
+/// dot product of their vectors, and numbers have weights; the sum is the logit of the probability.
 #[derive(Clone)]
 struct HiddenModel {
     /// How many values each category has.

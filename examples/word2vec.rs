@@ -1,5 +1,5 @@
-//! Finds out which words are alike: skip-grams with noise-contrastive estimation, on four novels by Jane Austen or on a text of your
-//! own (`--data`). The two tables, of words and of contexts, are divided over the parameter servers.
+//! Finds out which words are alike: skip-grams with noise-contrastive estimation (NCE), on four novels by Jane Austen or on a text of
+//! your own (`--data`). The two embedding tables, of words and of contexts, are partitioned over the parameter servers.
 //!
 //! It ends with the nearest words of some, and with a number: there are [groups](GROUPS) of words that everybody would sort the same
 //! way (a brother is like a sister, an evening like a morning); of the three words of all groups that are nearest to a word, how
@@ -20,9 +20,9 @@ use tensorfleet::{
 use tensorfleet_datasets::text;
 use tensorfleet_examples::{ClusterFlags, Pace, Place, Random, learning_rate, say};
 
-/// Batches that are made ahead of the steps that need them.
+/// Batches that are prefetched.
 const AHEAD: usize = 4;
-/// How far the context of a word reaches.
+/// Context window: how far the context of a word reaches.
 const WINDOW: usize = 3;
 /// How many near words count, and how many are shown.
 const NEAREST: usize = 3;
@@ -30,10 +30,11 @@ const SHOWN: usize = 6;
 /// A word must occur so often to be learnt, and so often to be shown as near another.
 const MIN_COUNT: u32 = 5;
 const MIN_SHOWN_COUNT: f32 = 40.0;
-/// Of a word that is a larger part of the text than this, only some occurrences count: of the most frequent ones little can be learnt.
+/// Subsampling: of a word that is a larger part of the text than this, only some occurrences count, as little can be learnt
+/// from them.
 const FREQUENT: f32 = 1e-3;
 
-/// Words that stand in the same places, by which the vectors are judged.
+/// Words that stand in the same places, by which the embeddings are evaluated.
 const GROUPS: [&[&str]; 8] = [
     &[
         "father", "mother", "brother", "sister", "son", "daughter", "aunt", "uncle", "cousin", "husband",
@@ -75,15 +76,15 @@ struct Flags {
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
 
-    /// Length of the vectors of words.
+    /// Length of the embeddings.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     embedding_size: u32,
 
-    /// How many words that are not near are drawn per step.
+    /// How many negative samples are drawn per step.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(i64).range(1..=1024))]
     num_sampled: i64,
 
-    /// How far one step changes the vectors.
+    /// Learning rate.
     #[arg(long, default_value_t = 0.5, value_parser = learning_rate)]
     learning_rate: f64,
 }
@@ -107,7 +108,7 @@ fn train(flags: &Flags, place: &Place) -> Result<()> {
     let ids = vocabulary.ids(&words);
     if vocabulary.words.len() <= flags.num_sampled as usize || ids.len() <= 2 * WINDOW {
         return Err(Status::invalid_argument(format!(
-            "the text is too short: {} words occur {MIN_COUNT} times or more, and {} are drawn per step (--num_sampled)",
+            "the text is too short: {} words occur {MIN_COUNT} times or more, and {} are sampled per step (--num_sampled)",
             vocabulary.words.len(),
             flags.num_sampled
         )));
@@ -155,7 +156,7 @@ struct Model {
     contexts: Output,
     loss: Output,
     train_op: Operation,
-    /// The vectors of all words, each of length 1.
+    /// The embeddings of all words, each of length 1.
     normalized: Output,
 }
 
