@@ -29,7 +29,8 @@
 use clap::{Args, Command, Parser};
 use tensorfleet_core::bail;
 
-use crate::{ClusterSpec, Result, Status, TaskId, TfConfig};
+use tensorfleet_cluster::{ClusterSpec, TaskId, TfConfig};
+use tensorfleet_core::{Result, Status};
 
 /// The cluster and the task: `--ps_hosts --worker_hosts --job_name --task_index`, `--cluster` for jobs of other names, or the
 /// environment variable `TF_CONFIG`. Dashes do as well as underscores.

@@ -5,11 +5,13 @@
 //! in `tensorfleet-runtime` and `tensorfleet-cluster`.
 
 pub mod checkpoint;
+mod coordinator;
 #[cfg(feature = "flags")]
 pub mod flags;
 mod graph;
 mod input;
 mod models;
+mod notice;
 pub mod prelude;
 mod session;
 pub mod summary;
@@ -19,7 +21,7 @@ mod variables;
 pub use graph::{
     Adapts, Arg, Axes, Ellipsis, Gate, Gradient, GradientsBuilder, Graph, Index, IndexedSlices, Indices,
     IntoTensor, Literal, LoopBuilder, NewAxis, OpBuilder, Operand, OperandList, Operation, Output,
-    OutputGroup, ShapeLike, SparseTensor, TensorArray,
+    OutputGroup, ShapeLike, SparseTensor, TensorArray, Variable,
 };
 pub use input::{Batch, ConditionalAccumulator, InputProducer, Queue, QueueBuilder, data};
 pub use models::{
@@ -33,7 +35,7 @@ pub use session::{
 pub use train::{MetaGraph, PsStrategy, ReplicaDeviceSetter, import_meta_graph, replica_device_setter};
 pub use variables::{
     Distribution, Fan, GetPartitionedVariable, GetVariable, Initializer, PartitionedVariable, Partitioner,
-    Regularizer, Reuse, Variable, VariableBuilder, VariableScope, VariableScopeBuilder,
+    Regularizer, Reuse, VariableBuilder, VariableScope, VariableScopeBuilder,
 };
 
 pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig};

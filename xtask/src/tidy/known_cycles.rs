@@ -6,10 +6,6 @@ pub(super) const KNOWN_CYCLES: &[(&str, &str, &[&str])] = &[
     ("tensorfleet-cluster", "", &["master", "peers", "remote_worker", "server", "service", "worker"]),
     ("tensorfleet-cluster", "master", &["partial_run", "session", "step"]),
     ("tensorfleet-cluster", "worker", &["rendezvous", "step_table"]),
-    ("tensorfleet-frontend", "", &["graph", "input", "session", "summary", "train", "variables"]),
-    ("tensorfleet-frontend", "graph", &["graph", "op_builder", "operand", "operation", "output"]),
-    ("tensorfleet-frontend", "train", &["meta_graph", "saver"]),
-    ("tensorfleet-frontend", "variables", &["partitioned_variable", "variable_scope"]),
     ("tensorfleet-ops", "", &["functions", "kernel"]),
     (
         "tensorfleet-ops",

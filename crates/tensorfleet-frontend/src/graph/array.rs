@@ -324,3 +324,37 @@ impl Graph {
         self.op("AddN").inputs(values).output()
     }
 }
+
+impl Output {
+    /// The rows (elements along the first dimensions) for which the bool `mask` is true.
+    pub fn boolean_mask(&self, mask: &Output) -> Result<Output> {
+        let graph = self.graph();
+        graph.name_scope("boolean_mask", || {
+            let rank = mask.shape()?.rank().ok_or_else(|| {
+                Status::invalid_argument(
+                    "The number of dimensions of a mask must be known, even if its sizes are not",
+                )
+            })?;
+            let masked = i32::try_from(rank).unwrap_or(i32::MAX);
+            let count = static_shape(self)?.index(..masked)?.reduce_prod([0])?;
+            let before = static_shape(self)?.index(..0)?;
+            let after = static_shape(self)?.index(masked..)?;
+            let count = count.op("Pack").attr("N", 1i64).name("concat/values_1").output()?;
+            let shape = graph.concat([before, count, after], 0)?;
+            let rows = self.reshape(shape)?;
+            let chosen = mask.reshape([-1])?.where_true()?.squeeze(&[1])?;
+            graph.op("GatherV2").input(rows).input(chosen).input(0).output()
+        })
+    }
+}
+
+/// The shape as a value: a constant if it is known.
+pub(crate) fn static_shape(value: &Output) -> Result<Output> {
+    match value.shape()?.to_shape() {
+        Some(shape) => {
+            let dims: Vec<i32> = shape.iter().map(|&dim| dim as i32).collect();
+            value.graph().constant_named("Shape", dims).check()
+        }
+        None => value.graph().op("Shape").input(value).output(),
+    }
+}

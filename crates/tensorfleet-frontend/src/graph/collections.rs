@@ -1,28 +1,37 @@
-//! [`Collections`]: what a graph remembers about its own parts, by purpose.
-//!
-//! TensorFlow keeps these lists under string keys; here each purpose is a field, so that what is in it has a type.
+//! Collections: outputs that a graph remembers under a key.
 
-use tensorfleet_core::Endpoint;
+use std::collections::BTreeMap;
 
-use crate::variables::Parts;
+use tensorfleet_core::{Endpoint, Result};
 
-/// The lists of a graph, in the order things were added.
+use super::graph::Graph;
+use super::output::Output;
+
+/// What [`Graph::add_to_collection`] gathers, by key.
 #[derive(Default)]
-pub(crate) struct Collections {
-    /// Variables that are saved and shared.
-    pub(crate) global: Vec<Parts>,
-    /// Variables that training changes.
-    pub(crate) trainable: Vec<Parts>,
-    /// Variables of one process, not saved.
-    pub(crate) local: Vec<Parts>,
-    /// Variables of which moving averages are kept.
-    pub(crate) moving_average: Vec<Parts>,
-    /// The variable that counts training steps.
-    pub(crate) global_step: Option<Parts>,
-    /// What is to be minimised.
-    pub(crate) losses: Vec<Endpoint>,
-    /// What is added to the losses to keep variables small.
-    pub(crate) regularization_losses: Vec<Endpoint>,
-    /// What keeps the queues filled.
-    pub(crate) queue_runners: Vec<std::sync::Arc<crate::train::QueueRunnerParts>>,
+struct Collections(BTreeMap<String, Vec<Endpoint>>);
+
+impl Graph {
+    /// Adds an output to the collection called `key`, such as `summaries` or `losses`: where one part of a program
+    /// leaves what another will look for.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// g.add_to_collection("losses", &g.constant(1.0f32))?;
+    /// assert_eq!(g.collection("losses")[0].name(), "Const:0");
+    /// assert!(g.collection("summaries").is_empty());
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn add_to_collection(&self, key: &str, output: &Output) -> Result<()> {
+        let endpoint = output.endpoint_in(self)?;
+        self.registry(|Collections(lists)| lists.entry(key.to_string()).or_default().push(endpoint));
+        Ok(())
+    }
+
+    /// The outputs of a collection, in the order they were added.
+    pub fn collection(&self, key: &str) -> Vec<Output> {
+        let endpoints = self.registry(|Collections(lists)| lists.get(key).cloned()).unwrap_or_default();
+        endpoints.into_iter().map(|endpoint| self.output_at(endpoint)).collect()
+    }
 }

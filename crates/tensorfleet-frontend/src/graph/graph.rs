@@ -1,6 +1,5 @@
 //! [`Graph`]: the handle programs build with.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,15 +7,11 @@ use std::thread::ThreadId;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{Endpoint, Node, NodeId, Result, Status, parse_endpoint};
-use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, NewNode, Scopes};
+use tensorfleet_core::{Node, Result};
+use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, Scopes};
 use tensorfleet_proto::tensorflow::GraphDef;
 
-use super::collections::Collections;
-use super::op_builder::OpBuilder;
-use super::operation::Operation;
-use super::output::Output;
-use crate::variables::{Variable, VariableStore};
+use super::registry::Registry;
 
 /// The graph's part of a seed where only the op's part is given, as in TensorFlow.
 const DEFAULT_GRAPH_SEED: i64 = 87654321;
@@ -52,10 +47,7 @@ struct State {
     builder: GraphBuilder,
     /// Scopes of the threads that are inside one.
     scopes: FxHashMap<ThreadId, Scopes>,
-    collections: Collections,
-    /// What [`Graph::add_to_collection`] gathers, by key.
-    gathered: BTreeMap<String, Vec<Endpoint>>,
-    variable_store: VariableStore,
+    registry: Registry,
     random_seed: Option<i64>,
 }
 
@@ -111,37 +103,6 @@ impl Graph {
     /// Whether the graph has no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The operation called `name`.
-    pub fn operation(&self, name: &str) -> Result<Operation> {
-        let found = self.build(|builder| builder.graph().find(name));
-        let id = found.ok_or_else(|| {
-            Status::not_found(format!(
-                "The name '{name}' refers to an Operation, but there is no operation of that name in the graph."
-            ))
-        })?;
-        Ok(Operation::new(self, Ok(id)))
-    }
-
-    /// The output called `NODE:SLOT`, or the first output of `NODE`.
-    pub fn output(&self, name: &str) -> Result<Output> {
-        let (node, slot) = parse_endpoint(name)?;
-        self.operation(node)?.output(slot).check()
-    }
-
-    /// Any op of the catalogue.
-    ///
-    /// ```
-    /// # use tensorfleet::Graph;
-    /// let g = Graph::new();
-    /// let x = g.constant([[1.0f32, 2.0], [3.0, 4.0]]);
-    /// let gram = g.op("MatMul").input(&x).input(&x).attr("transpose_b", true).name("gram").output()?;
-    /// assert_eq!(gram.name(), "gram:0");
-    /// # Ok::<(), tensorfleet::Status>(())
-    /// ```
-    pub fn op(&self, op: &str) -> OpBuilder {
-        OpBuilder::new(self, NewNode::new(op))
     }
 
     /// Puts `name/` before the names of the nodes built in `body`. A name that is taken gets a suffix; one that
@@ -202,120 +163,9 @@ impl Graph {
         self.device(DeviceScope::by(move |node| choose(node).parse()), body)
     }
 
-    /// Makes the nodes built in `body` run after `before`.
-    ///
-    /// ```
-    /// # use tensorfleet::{Graph, Session};
-    /// let g = Graph::new();
-    /// let count = g.variable("count", 0i32);
-    /// let increment = count.assign_add(1)?;
-    /// // Each run that reads this counts.
-    /// let answer = g.control_dependencies([&increment], || g.constant(42).identity())?;
-    /// let session = Session::new(&g);
-    /// session.run(count.initializer())?;
-    /// session.run(&answer)?;
-    /// session.run(&answer)?;
-    /// assert_eq!(session.run(&count)?.to_scalar::<i32>()?, 2);
-    /// # Ok::<(), tensorfleet::Status>(())
-    /// ```
-    pub fn control_dependencies<R>(
-        &self,
-        before: impl IntoIterator<Item: Into<Operation>>,
-        body: impl FnOnce() -> R,
-    ) -> R {
-        let nodes: Result<Vec<NodeId>> =
-            before.into_iter().map(|operation| operation.into().node_in(self)).collect();
-        let enter = |builder: &mut GraphBuilder| match nodes {
-            Ok(nodes) => builder.enter_control_dependencies(nodes),
-            Err(status) => builder.enter_invalid(status),
-        };
-        self.scoped(enter, body)
-    }
-
     /// Forgets, for the nodes built in `body`, all control dependencies, branches and loops around.
     pub fn without_dependencies<R>(&self, body: impl FnOnce() -> R) -> R {
         self.scoped(GraphBuilder::enter_outside, body)
-    }
-
-    /// Places the nodes built in `body` where `operation` is.
-    ///
-    /// ```
-    /// # use tensorfleet::Graph;
-    /// let g = Graph::new();
-    /// let v = g.device("/job:ps/task:1", || g.variable("v", 1.0f32));
-    /// let doubled = g.device("/job:worker", || g.colocate_with(&v, || &v * 2.0));
-    /// assert_eq!(doubled.device(), "/job:ps/task:1");
-    /// ```
-    pub fn colocate_with<R>(&self, operation: impl Into<Operation>, body: impl FnOnce() -> R) -> R {
-        let node = operation.into().node_in(self);
-        let enter = |builder: &mut GraphBuilder| match node {
-            Ok(node) => builder.enter_colocation(node),
-            Err(status) => builder.enter_invalid(status),
-        };
-        self.scoped(enter, body)
-    }
-
-    /// All variables, in the order they were made; those of [`crate::VariableBuilder::local`] are not among them.
-    pub fn global_variables(&self) -> Vec<Variable> {
-        self.variables(|collections| &collections.global)
-    }
-
-    /// The variables that training changes.
-    pub fn trainable_variables(&self) -> Vec<Variable> {
-        self.variables(|collections| &collections.trainable)
-    }
-
-    /// The variables that belong to one process and are not saved.
-    pub fn local_variables(&self) -> Vec<Variable> {
-        self.variables(|collections| &collections.local)
-    }
-
-    fn variables(&self, which: impl FnOnce(&Collections) -> &Vec<crate::variables::Parts>) -> Vec<Variable> {
-        let parts = which(&self.0.state.lock().collections).clone();
-        parts.into_iter().map(|parts| Variable::new(self, Ok(parts))).collect()
-    }
-
-    /// An operation, named `init`, that initialises all global variables.
-    ///
-    /// ```
-    /// # use tensorfleet::{Graph, Session};
-    /// let g = Graph::new();
-    /// let (a, b) = (g.variable("a", 1.0f32), g.variable("b", 2.0f32));
-    /// let session = Session::new(&g);
-    /// session.run(g.global_variables_initializer()?)?;
-    /// assert_eq!(session.run(&a + &b)?.to_scalar::<f32>()?, 3.0);
-    /// # Ok::<(), tensorfleet::Status>(())
-    /// ```
-    pub fn global_variables_initializer(&self) -> Result<Operation> {
-        self.group_named("init", self.global_variables().iter().map(Variable::initializer))
-    }
-
-    /// An operation, named `init`, that initialises all local variables.
-    pub fn local_variables_initializer(&self) -> Result<Operation> {
-        self.group_named("init", self.local_variables().iter().map(Variable::initializer))
-    }
-
-    /// Adds an output to the collection called `key`, such as `summaries` or `losses`: where one part of a program
-    /// leaves what another will look for.
-    ///
-    /// ```
-    /// # use tensorfleet::Graph;
-    /// let g = Graph::new();
-    /// g.add_to_collection("losses", &g.constant(1.0f32))?;
-    /// assert_eq!(g.collection("losses")[0].name(), "Const:0");
-    /// assert!(g.collection("summaries").is_empty());
-    /// # Ok::<(), tensorfleet::Status>(())
-    /// ```
-    pub fn add_to_collection(&self, key: &str, output: &Output) -> Result<()> {
-        let endpoint = output.endpoint_in(self)?;
-        self.0.state.lock().gathered.entry(key.to_string()).or_default().push(endpoint);
-        Ok(())
-    }
-
-    /// The outputs of a collection, in the order they were added.
-    pub fn collection(&self, key: &str) -> Vec<Output> {
-        let endpoints = self.0.state.lock().gathered.get(key).cloned().unwrap_or_default();
-        endpoints.into_iter().map(|endpoint| self.output_at(endpoint)).collect()
     }
 
     /// Makes the random numbers of ops built from now on the same in every program: each op's seed follows from this
@@ -396,30 +246,13 @@ impl Graph {
         self.build(|builder| builder.name_scope().to_string())
     }
 
-    pub(crate) fn variable_store<R>(&self, work: impl FnOnce(&mut VariableStore) -> R) -> R {
-        work(&mut self.0.state.lock().variable_store)
-    }
-
-    pub(crate) fn collect<R>(&self, work: impl FnOnce(&mut Collections) -> R) -> R {
-        work(&mut self.0.state.lock().collections)
+    /// Works on what a module keeps with this graph, under a type of its own. `work` must not use the graph.
+    pub(crate) fn registry<T: Default + Send + 'static, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        work(self.0.state.lock().registry.of())
     }
 
     pub(crate) fn complete_len(&self) -> usize {
         self.0.complete_len.load(Ordering::Acquire)
-    }
-
-    /// An output of this graph, with its type.
-    pub(crate) fn output_at(&self, endpoint: Endpoint) -> Output {
-        Output::new(self, self.build(|builder| Ok((endpoint, builder.edge_type(endpoint)?))))
-    }
-
-    /// Adds a node and gives its first output.
-    pub(crate) fn emit(&self, node: NewNode) -> Result<Output> {
-        self.build(|builder| {
-            let endpoint = builder.emit(node)?;
-            let edge = builder.edge_type(endpoint)?;
-            Ok(Output::new(self, Ok((endpoint, edge))))
-        })
     }
 }
 

@@ -2,10 +2,10 @@
 
 use tensorfleet_core::{Result, ensure};
 
+use super::array::static_shape;
 use super::math::Axes;
 use super::operand::Operand;
 use super::output::Output;
-use crate::variables::static_shape;
 
 impl Output {
     /// `x · weights + biases`.

@@ -126,3 +126,34 @@ impl OpBuilder {
         self.graph.emit(self.node)
     }
 }
+
+impl Graph {
+    /// Any op of the catalogue.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let x = g.constant([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let gram = g.op("MatMul").input(&x).input(&x).attr("transpose_b", true).name("gram").output()?;
+    /// assert_eq!(gram.name(), "gram:0");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn op(&self, op: &str) -> OpBuilder {
+        OpBuilder::new(self, NewNode::new(op))
+    }
+}
+
+impl Output {
+    /// An op of this output's graph with this output as its first input.
+    pub(crate) fn op(&self, op: &str) -> OpBuilder {
+        self.graph().op(op).input(self)
+    }
+
+    pub(crate) fn unary(&self, op: &str) -> Result<Output> {
+        self.op(op).output()
+    }
+
+    pub(crate) fn binary(&self, op: &str, other: impl Operand) -> Result<Output> {
+        self.op(op).input(other).output()
+    }
+}

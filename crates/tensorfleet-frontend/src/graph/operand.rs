@@ -6,7 +6,7 @@ use tensorfleet_ops::builder::adapt_literal;
 use super::graph::Graph;
 use super::literal::{Adapts, IntoTensor};
 use super::output::Output;
-use crate::variables::Variable;
+use super::variable::Variable;
 
 /// An input of an op: an [`Output`], a [`Variable`], a [`Tensor`] or a literal, by value or by reference.
 ///

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use tensorfleet_core::{Endpoint, NodeId, Result, Status};
-use tensorfleet_ops::builder::NewNode;
+use tensorfleet_core::{Endpoint, NodeId, Result, Status, parse_endpoint};
+use tensorfleet_ops::builder::{GraphBuilder, NewNode};
 
 use super::graph::Graph;
 use super::output::Output;
-use crate::variables::Variable;
 
 /// A node of a graph. Like an [`Output`] it may carry the error that kept it from being built.
 ///
@@ -129,14 +128,79 @@ impl From<Output> for Operation {
     }
 }
 
-impl From<&Variable> for Operation {
-    /// The operation that holds the variable.
-    fn from(variable: &Variable) -> Operation {
-        variable.handle().operation()
+impl Output {
+    /// The operation that computes it.
+    pub fn operation(&self) -> Operation {
+        Operation::new(self.graph(), self.endpoint().map(|endpoint| endpoint.node))
     }
 }
 
 impl Graph {
+    /// The operation called `name`.
+    pub fn operation(&self, name: &str) -> Result<Operation> {
+        let found = self.build(|builder| builder.graph().find(name));
+        let id = found.ok_or_else(|| {
+            Status::not_found(format!(
+                "The name '{name}' refers to an Operation, but there is no operation of that name in the graph."
+            ))
+        })?;
+        Ok(Operation::new(self, Ok(id)))
+    }
+
+    /// The output called `NODE:SLOT`, or the first output of `NODE`.
+    pub fn output(&self, name: &str) -> Result<Output> {
+        let (node, slot) = parse_endpoint(name)?;
+        self.operation(node)?.output(slot).check()
+    }
+
+    /// Makes the nodes built in `body` run after `before`.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let count = g.variable("count", 0i32);
+    /// let increment = count.assign_add(1)?;
+    /// // Each run that reads this counts.
+    /// let answer = g.control_dependencies([&increment], || g.constant(42).identity())?;
+    /// let session = Session::new(&g);
+    /// session.run(count.initializer())?;
+    /// session.run(&answer)?;
+    /// session.run(&answer)?;
+    /// assert_eq!(session.run(&count)?.to_scalar::<i32>()?, 2);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn control_dependencies<R>(
+        &self,
+        before: impl IntoIterator<Item: Into<Operation>>,
+        body: impl FnOnce() -> R,
+    ) -> R {
+        let nodes: Result<Vec<NodeId>> =
+            before.into_iter().map(|operation| operation.into().node_in(self)).collect();
+        let enter = |builder: &mut GraphBuilder| match nodes {
+            Ok(nodes) => builder.enter_control_dependencies(nodes),
+            Err(status) => builder.enter_invalid(status),
+        };
+        self.scoped(enter, body)
+    }
+
+    /// Places the nodes built in `body` where `operation` is.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let v = g.device("/job:ps/task:1", || g.variable("v", 1.0f32));
+    /// let doubled = g.device("/job:worker", || g.colocate_with(&v, || &v * 2.0));
+    /// assert_eq!(doubled.device(), "/job:ps/task:1");
+    /// ```
+    pub fn colocate_with<R>(&self, operation: impl Into<Operation>, body: impl FnOnce() -> R) -> R {
+        let node = operation.into().node_in(self);
+        let enter = |builder: &mut GraphBuilder| match node {
+            Ok(node) => builder.enter_colocation(node),
+            Err(status) => builder.enter_invalid(status),
+        };
+        self.scoped(enter, body)
+    }
+
     /// An operation that does nothing: something to hang control dependencies on.
     pub fn no_op(&self) -> Result<Operation> {
         self.op("NoOp").build()

@@ -11,7 +11,7 @@ use tensorfleet_core::{Result, Status};
 use super::graph::Graph;
 use super::operand::{Arg, Operand};
 use super::output::Output;
-use crate::variables::Variable;
+use super::variable::Variable;
 
 /// Builds the node of an operator, with TensorFlow's names for them.
 fn apply(graph: &Graph, operator: Operator, left: Arg, right: Arg, at: &Location<'_>) -> Output {

@@ -3,13 +3,10 @@
 use std::fmt;
 
 use tensorfleet_core::{DType, EdgeType, Endpoint, PartialShape, Result, Status, Tensor};
-use tensorfleet_ops::builder::adapt_literal;
+use tensorfleet_ops::builder::{NewNode, adapt_literal};
 
 use super::graph::Graph;
-use super::literal::{Adapts, IntoTensor};
-use super::op_builder::OpBuilder;
-use super::operand::Operand;
-use super::operation::Operation;
+use super::literal::{Adapts, IntoTensor, ShapeLike};
 
 /// One output of a node: a value that will exist when the graph runs.
 ///
@@ -76,11 +73,6 @@ impl Output {
         Ok(endpoint)
     }
 
-    /// The operation that computes it.
-    pub fn operation(&self) -> Operation {
-        Operation::new(&self.graph, self.endpoint().map(|endpoint| endpoint.node))
-    }
-
     /// The name, `NODE:SLOT`; empty if it could not be built.
     pub fn name(&self) -> String {
         match self.at {
@@ -114,7 +106,7 @@ impl Output {
     }
 
     /// Tells what you know about the shape beyond what could be inferred.
-    pub fn set_shape(&self, shape: impl crate::ShapeLike) -> Result<()> {
+    pub fn set_shape(&self, shape: impl ShapeLike) -> Result<()> {
         let (endpoint, shape) = (self.endpoint()?, shape.to_partial_shape()?);
         self.graph.build(|builder| builder.set_shape(endpoint, &shape))
     }
@@ -128,19 +120,6 @@ impl Output {
             Adapts::No => Ok(tensor),
         }
     }
-
-    /// An op of this output's graph with this output as its first input.
-    pub(crate) fn op(&self, op: &str) -> OpBuilder {
-        self.graph.op(op).input(self)
-    }
-
-    pub(crate) fn unary(&self, op: &str) -> Result<Output> {
-        self.op(op).output()
-    }
-
-    pub(crate) fn binary(&self, op: &str, other: impl Operand) -> Result<Output> {
-        self.op(op).input(other).output()
-    }
 }
 
 impl fmt::Debug for Output {
@@ -152,5 +131,21 @@ impl fmt::Debug for Output {
             }
             Err(status) => write!(f, "Output({status})"),
         }
+    }
+}
+
+impl Graph {
+    /// An output of this graph, with its type.
+    pub(crate) fn output_at(&self, endpoint: Endpoint) -> Output {
+        Output::new(self, self.build(|builder| Ok((endpoint, builder.edge_type(endpoint)?))))
+    }
+
+    /// Adds a node and gives its first output.
+    pub(crate) fn emit(&self, node: NewNode) -> Result<Output> {
+        self.build(|builder| {
+            let endpoint = builder.emit(node)?;
+            let edge = builder.edge_type(endpoint)?;
+            Ok(Output::new(self, Ok((endpoint, edge))))
+        })
     }
 }

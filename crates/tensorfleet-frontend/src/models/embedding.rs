@@ -5,8 +5,8 @@
 
 use tensorfleet_core::{DType, Result, Status, ensure};
 
-use crate::graph::{Graph, Operand, Output, SparseTensor};
-use crate::variables::{PartitionedVariable, Variable};
+use crate::graph::{Graph, Operand, Output, SparseTensor, Variable};
+use crate::variables::PartitionedVariable;
 
 /// Which part of a divided table has the row of an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

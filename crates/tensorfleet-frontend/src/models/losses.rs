@@ -281,28 +281,21 @@ impl Output {
     }
 }
 
+/// What is to be minimised in a graph.
+#[derive(Default)]
+struct Losses(Vec<Endpoint>);
+
 impl Graph {
     /// The losses built or added so far.
     pub fn losses(&self) -> Vec<Output> {
-        self.outputs(|collections| &collections.losses)
-    }
-
-    /// What keeps variables small; see [`crate::Regularizer`].
-    pub fn regularization_losses(&self) -> Vec<Output> {
-        self.outputs(|collections| &collections.regularization_losses)
+        let endpoints = self.registry(|Losses(losses)| losses.clone());
+        endpoints.into_iter().map(|endpoint| self.output_at(endpoint)).collect()
     }
 
     /// Adds a value to the losses of the graph.
     pub fn add_loss(&self, loss: &Output) -> Result<()> {
         let endpoint = loss.endpoint_in(self)?;
-        self.collect(|collections| collections.losses.push(endpoint));
-        Ok(())
-    }
-
-    /// Adds a value to the losses that keep variables small.
-    pub fn add_regularization_loss(&self, loss: &Output) -> Result<()> {
-        let endpoint = loss.endpoint_in(self)?;
-        self.collect(|collections| collections.regularization_losses.push(endpoint));
+        self.registry(|Losses(losses)| losses.push(endpoint));
         Ok(())
     }
 
@@ -315,10 +308,5 @@ impl Graph {
             [only] => only.op("Identity").name("total_loss").output(),
             _ => self.op("AddN").inputs(losses).name("total_loss").output(),
         }
-    }
-
-    fn outputs(&self, which: impl FnOnce(&crate::graph::Collections) -> &Vec<Endpoint>) -> Vec<Output> {
-        let endpoints = self.collect(|collections| which(collections).clone());
-        endpoints.into_iter().map(|endpoint| self.output_at(endpoint)).collect()
     }
 }

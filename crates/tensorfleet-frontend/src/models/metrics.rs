@@ -6,8 +6,8 @@
 
 use tensorfleet_core::{DType, Result, Status, ensure};
 
-use crate::graph::{Arg, Graph, Operand, Output};
-use crate::variables::{Initializer, Variable};
+use crate::graph::{Arg, Graph, Operand, Output, Variable};
+use crate::variables::Initializer;
 
 /// Keeps quotients of [`Metric::auc`] away from 0 / 0; TensorFlow's number.
 const EPSILON: f64 = 1e-6;

@@ -3,8 +3,7 @@
 use smallvec::SmallVec;
 use tensorfleet_core::{Endpoint, NodeId, Result, Status, Tensor};
 
-use crate::graph::{Graph, Operation, Output};
-use crate::variables::Variable;
+use crate::graph::{Graph, Operation, Output, Variable};
 
 /// What [`Session::run`](crate::Session::run) can be asked for. An [`Output`] or [`Variable`] gives its [`Tensor`], an
 /// [`Operation`] is run and gives `()`, and tuples, arrays, slices and `Vec`s of these give as many answers. A program may

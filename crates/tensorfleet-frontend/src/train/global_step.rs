@@ -2,11 +2,15 @@
 
 use tensorfleet_core::{DType, Result, Status, ensure};
 
-use crate::graph::Graph;
-use crate::variables::{Initializer, Variable};
+use crate::graph::{Graph, Variable, VariableParts};
+use crate::variables::Initializer;
 
 /// The name that checkpoints and other programs know it by.
 const NAME: &str = "global_step";
+
+/// The variable of a graph that counts training steps.
+#[derive(Default)]
+struct GlobalStep(Option<VariableParts>);
 
 impl Graph {
     /// Makes the global step: an int64 variable `global_step` that is not trained. An error if there is one.
@@ -36,7 +40,7 @@ impl Graph {
     /// # Ok::<(), tensorfleet::Status>(())
     /// ```
     pub fn get_global_step(&self) -> Result<Option<Variable>> {
-        if let Some(parts) = self.collect(|collections| collections.global_step.clone()) {
+        if let Some(parts) = self.registry(|GlobalStep(parts)| parts.clone()) {
             return Ok(Some(Variable::new(self, Ok(parts))));
         }
         let found = self.global_variables().into_iter().find(|variable| variable.name() == NAME);
@@ -64,7 +68,7 @@ impl Graph {
         step.handle().endpoint_in(self)?;
         check(step)?;
         let parts = step.parts()?;
-        self.collect(|collections| collections.global_step = Some(parts));
+        self.registry(|GlobalStep(step)| *step = Some(parts));
         Ok(())
     }
 }

@@ -41,19 +41,16 @@
 
 mod checkpoint_state;
 mod clip;
-mod coordinator;
 mod global_step;
 mod graph_file;
 mod hooks;
+mod import_meta_graph;
 mod learning_rate;
-mod looper;
 mod meta_graph;
 mod monitored_session;
 mod monitored_training;
 mod moving_average;
-mod notice;
 mod optimizer;
-mod queue_runner;
 mod replica_device_setter;
 mod saver;
 mod scaffold;
@@ -64,18 +61,19 @@ mod supervisor;
 mod sync_replicas;
 mod towers;
 
+pub use crate::coordinator::Coordinator;
+pub use crate::input::{QueueRunner, QueueRunnerBuilder};
 pub use checkpoint_state::{
     CheckpointState, RestorePoint, checkpoint_exists, get_checkpoint_state, latest_checkpoint, restore_point,
     update_checkpoint_state,
 };
-pub use coordinator::Coordinator;
 pub use graph_file::write_graph;
 pub use hooks::{
     CheckpointSaverHook, CheckpointSaverListener, Every, FeedFnHook, FinalOpsHook, GlobalStepWaiterHook,
     LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook, SummarySaverHook,
 };
+pub use import_meta_graph::{MetaGraph, import_meta_graph};
 pub use learning_rate::{Decay, PolynomialDecay};
-pub use meta_graph::{MetaGraph, import_meta_graph};
 pub use monitored_session::{MonitoredSession, MonitoredStep, StepContext};
 pub use monitored_training::MonitoredTrainingSession;
 pub use moving_average::ExponentialMovingAverage;
@@ -83,7 +81,6 @@ pub use optimizer::{
     Adadelta, Adagrad, Adam, Ftrl, GradientDescent, GradientsAndVariables, Hyperparameter, MinimizeOptions,
     Momentum, Optimizer, OptimizerState, RmsProp, Slots, UpdateRule,
 };
-pub use queue_runner::{QueueRunner, QueueRunnerBuilder};
 pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
 pub use saver::{SaveOptions, SavedVariable, Saver, SaverBuilder};
 pub use scaffold::Scaffold;
@@ -93,5 +90,3 @@ pub use session_manager::{InitFn, Initialization, SessionManager};
 pub use supervisor::{Supervisor, SupervisorBuilder};
 pub use sync_replicas::{SyncReplicasHook, SyncReplicasOptimizer};
 pub use towers::{average_gradients, towers};
-
-pub(crate) use queue_runner::Parts as QueueRunnerParts;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tensorfleet_core::{Result, Status, Tensor};
 
-use super::coordinator::{Coordinator, END_BEFORE_CLOSE, STOP_GRACE_PERIOD};
-use super::notice;
 use super::session_creator::SessionCreator;
 use super::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 use super::session_manager::{MAX_WAIT, Wait, is_preemption};
+use crate::coordinator::{Coordinator, END_BEFORE_CLOSE, STOP_GRACE_PERIOD};
 use crate::graph::{Graph, IntoTensor, Output};
+use crate::notice;
 use crate::session::{Fetch, Session, Step};
 
 /// The longest pause between two attempts to replace a session.

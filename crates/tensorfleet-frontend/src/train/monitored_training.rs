@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tensorfleet_core::Result;
 
-use super::coordinator::STOP_GRACE_PERIOD;
 use super::hooks::{CheckpointSaverHook, Every, StepCounterHook, SummarySaverHook};
 use super::monitored_session::MonitoredSession;
 use super::scaffold::Scaffold;
 use super::session_creator::{ChiefSessionCreator, SessionCreator, WorkerSessionCreator};
 use super::session_hook::SessionHook;
 use super::session_manager::{MAX_WAIT, RECOVERY_WAIT};
+use crate::coordinator::STOP_GRACE_PERIOD;
 use crate::graph::Graph;
 use crate::session::SessionOptions;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use tensorfleet_core::{DType, Result, Status, ensure};
 
-use crate::graph::{Arg, Graph, Operand, OperandList, Operation, Output};
-use crate::variables::{Initial, Initializer, Reuse, Variable, create_slot};
+use crate::graph::{Arg, Graph, Operand, OperandList, Operation, Output, Variable, VariableParts};
+use crate::variables::{Initial, Initializer, Reuse, create_slot};
 
 /// Keeps moving averages of variables and of computed values: `average -= (1 - decay) * (average - value)`.
 ///
@@ -128,7 +128,7 @@ impl ExponentialMovingAverage {
         let average = match value {
             Source::Variable(variable) => {
                 let parts = variable.parts()?;
-                graph.collect(|collections| collections.moving_average.push(parts));
+                graph.registry(|Averaged(variables)| variables.push(parts));
                 let initial = initialized_value(variable)?.into_arg();
                 create_slot(variable, &self.name, Initial::Value(initial))?
             }
@@ -202,10 +202,14 @@ impl ExponentialMovingAverage {
     }
 }
 
+/// The variables of a graph of which moving averages are kept.
+#[derive(Default)]
+struct Averaged(Vec<VariableParts>);
+
 impl Graph {
     /// The variables of which moving averages are kept.
     pub fn moving_average_variables(&self) -> Vec<Variable> {
-        let parts = self.collect(|collections| collections.moving_average.clone());
+        let parts = self.registry(|Averaged(variables)| variables.clone());
         parts.into_iter().map(|parts| Variable::new(self, Ok(parts))).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tensorfleet_core::{Result, Status, Tensor};
 
-use super::coordinator::Coordinator;
+use crate::coordinator::Coordinator;
 use crate::graph::{Graph, IntoTensor, Operation, Output};
 use crate::session::{Fetch, Request, Results, Session};
 

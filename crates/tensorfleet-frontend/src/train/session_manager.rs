@@ -21,10 +21,10 @@ use tensorfleet_core::{Code, Result, Status, Tensor};
 use super::checkpoint_state::{
     Candidate, Candidates, STATE_FILE, checkpoint_exists, missing, unnamed_checkpoints,
 };
-use super::notice;
 use super::saver::Saver;
 use crate::checkpoint::CheckpointReader;
 use crate::graph::{Graph, Operation, Output};
+use crate::notice;
 use crate::session::{Session, SessionOptions};
 
 /// The longest time between two looks at a model that is not ready, as in TensorFlow.

@@ -15,15 +15,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tensorfleet_core::{Code, DType, Result, Status, ensure};
 
-use super::coordinator::Coordinator;
 use super::moving_average::ExponentialMovingAverage;
 use super::optimizer::{GradientsAndVariables, Optimizer};
-use super::queue_runner::QueueRunner;
 use super::session_hook::SessionHook;
-use crate::graph::{Gradient, Graph, Operation, Output};
+use crate::coordinator::Coordinator;
+use crate::graph::{Gradient, Graph, Operation, Output, Variable};
 use crate::input::Queue;
+use crate::input::QueueRunner;
 use crate::session::Session;
-use crate::variables::Variable;
 
 /// Wraps an optimizer so that the gradients of several workers make one update.
 ///

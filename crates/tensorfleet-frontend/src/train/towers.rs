@@ -6,8 +6,8 @@
 use tensorfleet_core::{Result, Status, ensure};
 
 use super::GradientsAndVariables;
-use crate::graph::{Gradient, Graph, IndexedSlices};
-use crate::variables::{Reuse, Variable};
+use crate::graph::{Gradient, Graph, IndexedSlices, Variable};
+use crate::variables::Reuse;
 
 /// Builds one tower per device. The closure gets the number of the tower; variables that it asks for by
 /// [`Graph::get_variable`] are made by the first tower and found by the others. Ops stand in the name scopes `tower_0`,

@@ -1,19 +1,24 @@
 //! Variables: making them, finding them by name, their first values, and their parts.
 
+mod assign;
+mod get_variable;
 mod initializers;
 mod partitioned_variable;
+mod partitioner;
 mod regularizers;
+mod slots;
 mod uninitialized;
-mod variable;
+mod variable_builder;
 mod variable_def;
+mod variable_lists;
 mod variable_scope;
-mod variable_slice;
 
+pub use get_variable::GetVariable;
 pub use initializers::{Distribution, Fan, Initializer};
-pub use partitioned_variable::{GetPartitionedVariable, PartitionedVariable, Partitioner};
+pub use partitioned_variable::{GetPartitionedVariable, PartitionedVariable};
+pub use partitioner::Partitioner;
 pub use regularizers::Regularizer;
-pub(crate) use uninitialized::static_shape;
-pub(crate) use variable::{Initial, Parts};
-pub use variable::{Variable, VariableBuilder};
-pub use variable_scope::{GetVariable, Reuse, VariableScope, VariableScopeBuilder};
-pub(crate) use variable_scope::{VariableStore, create_slot};
+pub(crate) use slots::create_slot;
+pub(crate) use variable_builder::Initial;
+pub use variable_builder::VariableBuilder;
+pub use variable_scope::{Reuse, VariableScope, VariableScopeBuilder};

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tensorfleet_core::Result;
+use tensorfleet_core::{Endpoint, Result};
 
-use crate::graph::Output;
+use crate::graph::{Graph, Output};
 
 /// A function from a variable's value to a loss, for [`crate::GetVariable::regularizer`].
 ///
@@ -60,5 +60,24 @@ fn scaled(weights: &Output, name: &str, scale: f64, size: impl FnOnce() -> Resul
 impl fmt::Debug for Regularizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Regularizer")
+    }
+}
+
+/// What is added to the losses of a graph to keep its variables small.
+#[derive(Default)]
+struct RegularizationLosses(Vec<Endpoint>);
+
+impl Graph {
+    /// What keeps variables small; see [`Regularizer`].
+    pub fn regularization_losses(&self) -> Vec<Output> {
+        let endpoints = self.registry(|RegularizationLosses(losses)| losses.clone());
+        endpoints.into_iter().map(|endpoint| self.output_at(endpoint)).collect()
+    }
+
+    /// Adds a value to the losses that keep variables small.
+    pub fn add_regularization_loss(&self, loss: &Output) -> Result<()> {
+        let endpoint = loss.endpoint_in(self)?;
+        self.registry(|RegularizationLosses(losses)| losses.push(endpoint));
+        Ok(())
     }
 }

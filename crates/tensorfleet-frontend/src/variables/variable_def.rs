@@ -5,9 +5,8 @@ use std::sync::Arc;
 use tensorfleet_core::{Endpoint, Result, Status};
 use tensorfleet_proto::tensorflow::VariableDef;
 
-use super::variable::{Kind, Parts, Variable};
-use super::variable_slice::VariableSlice;
-use crate::graph::Graph;
+use super::variable_lists::VariableLists;
+use crate::graph::{Graph, Variable, VariableKind, VariableParts, VariableSlice};
 
 impl Variable {
     /// The names of the variable's nodes. Whether it is trainable is known to the graph, not to the variable.
@@ -48,21 +47,28 @@ impl Variable {
         };
         let dtype = graph.build(|builder| builder.dtype(read))?;
         let slice = def.save_slice_info_def.as_ref().map(VariableSlice::from_def).transpose()?.map(Arc::new);
-        let kind = if def.is_resource { Kind::Resource } else { Kind::Reference };
-        let parts =
-            Parts { kind, dtype, handle: handle.endpoint()?, initial_value, initializer: node, read, slice };
+        let kind = if def.is_resource { VariableKind::Resource } else { VariableKind::Reference };
+        let parts = VariableParts {
+            kind,
+            dtype,
+            handle: handle.endpoint()?,
+            initial_value,
+            initializer: node,
+            read,
+            slice,
+        };
         Ok(Variable::new(graph, Ok(parts)))
     }
 
     pub(crate) fn collect_global(&self) {
-        self.graph().collect(|collections| collections.global.extend(self.parts()));
+        self.graph().registry(|lists: &mut VariableLists| lists.global.extend(self.parts()));
     }
 
     pub(crate) fn collect_trainable(&self) {
-        self.graph().collect(|collections| collections.trainable.extend(self.parts()));
+        self.graph().registry(|lists: &mut VariableLists| lists.trainable.extend(self.parts()));
     }
 
     pub(crate) fn collect_local(&self) {
-        self.graph().collect(|collections| collections.local.extend(self.parts()));
+        self.graph().registry(|lists: &mut VariableLists| lists.local.extend(self.parts()));
     }
 }

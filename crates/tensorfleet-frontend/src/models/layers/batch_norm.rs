@@ -7,8 +7,8 @@
 use tensorfleet_core::{DType, Result, Status, ensure};
 
 use super::{DataFormat, Training, in_layer};
-use crate::graph::{Graph, Operation, Output};
-use crate::variables::{Initializer, Variable};
+use crate::graph::{Graph, Operation, Output, Variable};
+use crate::variables::Initializer;
 
 /// The collection of ops that should run with each training step; see [`Graph::update_ops`].
 pub const UPDATE_OPS: &str = "update_ops";

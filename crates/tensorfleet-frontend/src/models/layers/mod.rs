@@ -21,8 +21,8 @@ pub use training::Training;
 
 use tensorfleet_core::{DType, Result, Status};
 
-use crate::graph::{Graph, Output};
-use crate::variables::{Initializer, Regularizer, Variable};
+use crate::graph::{Graph, Output, Variable};
+use crate::variables::{Initializer, Regularizer};
 
 type Activation = Box<dyn FnOnce(&Output) -> Result<Output>>;
 

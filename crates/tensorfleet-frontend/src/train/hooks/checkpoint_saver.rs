@@ -6,14 +6,16 @@ use tensorfleet_core::{Result, Status};
 
 use super::timer::{Every, Timer};
 use super::{global_step_of, not_begun, step_now, step_number};
+use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
+use crate::notice;
 use crate::session::Session;
 use crate::summary::{FileWriter, SessionStatus};
-use crate::train::checkpoint_state::newest_complete;
+use crate::train::checkpoint_state::{checkpoint_exists, newest_complete};
 use crate::train::graph_file::write_graph;
-use crate::train::{
-    Coordinator, RunArgs, RunContext, RunValues, Saver, Scaffold, SessionHook, checkpoint_exists, notice,
-};
+use crate::train::saver::Saver;
+use crate::train::scaffold::Scaffold;
+use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
 /// The name of checkpoints, before the step.
 const CHECKPOINT_BASENAME: &str = "model.ckpt";

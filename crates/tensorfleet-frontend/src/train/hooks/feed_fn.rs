@@ -2,7 +2,7 @@
 
 use tensorfleet_core::Result;
 
-use crate::train::{RunArgs, RunContext, SessionHook};
+use crate::train::session_hook::{RunArgs, RunContext, SessionHook};
 
 /// Feeds what a function gives before each run.
 ///

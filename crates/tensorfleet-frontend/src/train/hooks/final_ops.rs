@@ -7,7 +7,7 @@ use tensorfleet_core::{Result, Tensor};
 
 use crate::graph::{IntoTensor, Output};
 use crate::session::Session;
-use crate::train::{RunArgs, SessionHook};
+use crate::train::session_hook::{RunArgs, SessionHook};
 
 /// Computes values when the session ends. A handle: keep a clone, and ask it for the values afterwards.
 ///

@@ -6,9 +6,11 @@ use std::time::Duration;
 use tensorfleet_core::{Result, Status};
 
 use super::{global_step_of, not_begun, step_now};
+use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
+use crate::notice;
 use crate::session::Session;
-use crate::train::{Coordinator, RunArgs, RunContext, SessionHook, notice};
+use crate::train::session_hook::{RunArgs, RunContext, SessionHook};
 
 /// The first look at the step comes after this time, later ones more slowly, ...
 const FIRST_POLL: Duration = Duration::from_millis(10);

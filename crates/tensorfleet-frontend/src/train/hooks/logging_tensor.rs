@@ -6,8 +6,9 @@ use tensorfleet_core::{Result, Tensor};
 
 use super::timer::{Every, Timer};
 use crate::graph::Output;
+use crate::notice;
 use crate::session::Session;
-use crate::train::{RunArgs, RunContext, RunValues, SessionHook, notice};
+use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
 /// Logs values: `loss = 0.25, step = 100 (0.731 sec)`.
 ///

@@ -3,7 +3,8 @@
 use tensorfleet_core::{DType, Result, Status, Tensor};
 
 use crate::graph::Output;
-use crate::train::{RunArgs, RunContext, RunValues, SessionHook, notice};
+use crate::notice;
+use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
 /// Ends training when the loss is not a number.
 ///

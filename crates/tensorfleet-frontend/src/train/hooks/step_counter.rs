@@ -5,8 +5,9 @@ use tensorfleet_core::Result;
 use super::timer::{Every, Timer};
 use super::{global_step_of, not_begun, step_now, step_number};
 use crate::graph::{Graph, Output};
+use crate::notice;
 use crate::summary::FileWriter;
-use crate::train::{RunArgs, RunContext, RunValues, SessionHook, notice};
+use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
 /// Logs the steps per second, and records them as `global_step/sec` if it has a directory.
 ///

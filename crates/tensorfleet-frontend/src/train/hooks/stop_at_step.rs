@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tensorfleet_core::Result;
 
 use super::{global_step_of, not_begun, step_now, step_number};
+use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
 use crate::session::Session;
-use crate::train::{Coordinator, RunArgs, RunContext, RunValues, SessionHook};
+use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
 /// Ends training when the global step has reached a number, or has gone on by one.
 ///

@@ -9,7 +9,8 @@ use super::{global_step_of, not_begun, step_now, step_number};
 use crate::graph::{Graph, Output};
 use crate::session::Session;
 use crate::summary::{FileWriter, SessionStatus};
-use crate::train::{RunArgs, RunContext, RunValues, Scaffold, SessionHook};
+use crate::train::scaffold::Scaffold;
+use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
 /// Records summaries every so many steps or seconds, the first time at the first step.
 ///

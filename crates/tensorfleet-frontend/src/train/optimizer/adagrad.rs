@@ -4,8 +4,8 @@ use tensorfleet_core::Result;
 
 use super::slots::like;
 use super::{Hyperparameter, OptimizerState, UpdateRule, optimizer_builder};
-use crate::graph::{Graph, IndexedSlices, Operation, Output};
-use crate::variables::{Initializer, Variable};
+use crate::graph::{Graph, IndexedSlices, Operation, Output, Variable};
+use crate::variables::Initializer;
 
 /// Adagrad: each element has its own rate, which falls with the squares of its gradients so far (slot `accumulator`).
 ///

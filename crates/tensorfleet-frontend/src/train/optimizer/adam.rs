@@ -4,8 +4,7 @@ use tensorfleet_core::{Result, Status};
 
 use super::slots::like;
 use super::{Hyperparameter, OptimizerState, UpdateRule, optimizer_builder};
-use crate::graph::{Arg, Graph, IndexedSlices, Operand, Operation, Output};
-use crate::variables::Variable;
+use crate::graph::{Arg, Graph, IndexedSlices, Operand, Operation, Output, Variable};
 
 /// Adam: steps of the running mean of the gradients (slot `m`) divided by the root of that of their squares (slot `v`).
 ///

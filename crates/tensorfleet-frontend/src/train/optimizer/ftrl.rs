@@ -4,8 +4,8 @@ use tensorfleet_core::{DType, Result, ensure};
 
 use super::slots::like;
 use super::{Hyperparameter, OptimizerState, UpdateRule, optimizer_builder};
-use crate::graph::{Graph, IndexedSlices, OpBuilder, Operation, Output};
-use crate::variables::{Initializer, Variable};
+use crate::graph::{Graph, IndexedSlices, OpBuilder, Operation, Output, Variable};
+use crate::variables::Initializer;
 
 /// Keeps the learning rate away from zero where it divides.
 const SMALLEST_RATE: f64 = 1e-36;

@@ -2,8 +2,7 @@
 
 use tensorfleet_core::{DType, Result};
 
-use crate::graph::{Graph, Output};
-use crate::variables::Variable;
+use crate::graph::{Graph, Output, Variable};
 
 /// A number that steers training, such as a learning rate: a constant, or a value that the graph computes, such as that of
 /// a schedule; see [`Graph::exponential_decay`].

@@ -26,8 +26,7 @@ pub use momentum::Momentum;
 pub use rms_prop::RmsProp;
 pub use slots::Slots;
 
-use crate::graph::{Gate, Gradient, Graph, IndexedSlices, OpBuilder, Operand, Operation, Output};
-use crate::variables::Variable;
+use crate::graph::{Gate, Gradient, Graph, IndexedSlices, OpBuilder, Operand, Operation, Output, Variable};
 
 /// Gradients and the variables they belong to, from [`Optimizer::compute_gradients`] for [`Optimizer::apply_gradients`];
 /// `None` where the loss does not depend on the variable.

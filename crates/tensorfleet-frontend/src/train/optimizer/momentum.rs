@@ -4,8 +4,7 @@ use tensorfleet_core::Result;
 
 use super::slots::like;
 use super::{Hyperparameter, OptimizerState, UpdateRule, optimizer_builder};
-use crate::graph::{Graph, IndexedSlices, Operation, Output};
-use crate::variables::Variable;
+use crate::graph::{Graph, IndexedSlices, Operation, Output, Variable};
 
 /// Gradient descent with momentum: the change is a running sum of gradients (slot `momentum`).
 ///

@@ -4,8 +4,8 @@ use tensorfleet_core::Result;
 
 use super::slots::like;
 use super::{Hyperparameter, OptimizerState, UpdateRule, optimizer_builder};
-use crate::graph::{Graph, IndexedSlices, OpBuilder, Operation, Output};
-use crate::variables::{Initializer, Variable};
+use crate::graph::{Graph, IndexedSlices, OpBuilder, Operation, Output, Variable};
+use crate::variables::Initializer;
 
 /// RMSProp: gradients divided by the root of the running mean of their squares (slot `rms`), with momentum (slot
 /// `momentum`). The centered form subtracts the square of their mean (slot `mg`), so that it divides by an estimate of the

@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Result, Status};
 
-use crate::graph::{Graph, Output};
-use crate::variables::{Initial, Initializer, Variable, create_slot};
+use crate::graph::{Graph, Output, Variable};
+use crate::variables::{Initial, Initializer, create_slot};
 
 /// The variables that an optimizer keeps: for each variable it trains one in each slot, and some for all of them. An
 /// optimizer may work on several graphs. An [`UpdateRule`](super::UpdateRule) makes them in `create_slots`.

@@ -5,8 +5,7 @@ use tensorfleet_core::{Code, DType, PartialShape, Result, Status};
 use tensorfleet_proto::tensorflow::SaverDef;
 
 use crate::checkpoint::{CheckpointReader, listed, near_names};
-use crate::graph::Graph;
-use crate::variables::Variable;
+use crate::graph::{Graph, Variable};
 
 /// A tensor that a restore will look for.
 #[derive(Clone, Debug)]

@@ -24,9 +24,8 @@ use self::check::Expected;
 use self::retention::Retention;
 use super::checkpoint_state::{CheckpointState, STATE_FILE, write_state};
 use super::meta_graph;
-use crate::graph::Graph;
+use crate::graph::{Graph, Variable};
 use crate::session::Session;
-use crate::variables::Variable;
 
 /// TensorFlow's defaults.
 const MAX_TO_KEEP: usize = 5;

@@ -6,8 +6,7 @@ use tensorfleet_core::{DType, DeviceName, Result, Shape, Tensor};
 use tensorfleet_ops::builder::NewNode;
 use tensorfleet_proto::tensorflow::SaverDef;
 
-use crate::graph::{Graph, Operation, Output};
-use crate::variables::Variable;
+use crate::graph::{Graph, Operation, Output, Variable};
 
 /// A variable and the name it is saved under.
 type Saved = (String, Variable);

@@ -7,13 +7,12 @@ use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, ensure};
 
 use super::{Chief, Supervisor};
-use crate::graph::{Graph, IntoTensor, Operation, Output};
+use crate::coordinator::{Coordinator, STOP_GRACE_PERIOD};
+use crate::graph::{Graph, IntoTensor, Operation, Output, Variable};
 use crate::session::{Session, SessionOptions};
 use crate::summary::FileWriter;
-use crate::train::coordinator::{Coordinator, STOP_GRACE_PERIOD};
 use crate::train::saver::Saver;
 use crate::train::session_manager::{InitFn, Initialization, MAX_WAIT, RECOVERY_WAIT, SessionManager};
-use crate::variables::Variable;
 
 /// A supervisor about to be made; see the example of [`Supervisor`].
 #[must_use = "there is no supervisor before `build`"]

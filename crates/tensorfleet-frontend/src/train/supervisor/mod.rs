@@ -10,17 +10,16 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor};
 
-use crate::graph::{Graph, Output};
+use crate::coordinator::{Coordinator, END_BEFORE_CLOSE};
+use crate::graph::{Graph, Output, Variable};
+use crate::input::QueueRunner;
+use crate::notice;
 use crate::session::{Session, SessionOptions};
 use crate::summary::{FileWriter, SessionStatus};
-use crate::train::coordinator::{Coordinator, END_BEFORE_CLOSE};
 use crate::train::graph_file::write_graph;
 use crate::train::hooks::step_number;
-use crate::train::notice;
-use crate::train::queue_runner::QueueRunner;
 use crate::train::saver::Saver;
 use crate::train::session_manager::{Initialization, SessionManager};
-use crate::variables::Variable;
 
 /// Supervises training: the chief restores the newest checkpoint of `logdir` or initialises the model, and saves it and
 /// its summaries while training goes on; the others wait for the chief.

@@ -6,9 +6,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tensorfleet_core::{Code, NodeId, Result, Status, ensure};
 
-use super::coordinator::Coordinator;
+use super::queue::Queue;
+use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Operation};
-use crate::input::Queue;
+use crate::notice;
 use crate::session::Session;
 
 /// What fills a queue: operations that are run again and again, each by a thread of its own.
@@ -44,7 +45,7 @@ pub struct QueueRunner {
 }
 
 /// A queue runner without its graph, so that the graph can hold it.
-pub(crate) struct Parts {
+struct Parts {
     queue_name: String,
     enqueue: Vec<NodeId>,
     close: NodeId,
@@ -268,21 +269,24 @@ impl QueueRunnerBuilder {
     }
 }
 
+/// What keeps the queues of a graph filled.
+#[derive(Default)]
+struct QueueRunners(Vec<Arc<Parts>>);
+
 impl Graph {
     /// Adds a runner to those that [`Graph::start_queue_runners`] starts.
     pub fn add_queue_runner(&self, runner: &QueueRunner) {
         if !self.is_same(&runner.graph) {
-            super::notice::warn(format!("the queue runner of '{}' belongs to another graph", runner.name()));
+            notice::warn(format!("the queue runner of '{}' belongs to another graph", runner.name()));
             return;
         }
         let parts = runner.parts.clone();
-        self.collect(|collections| collections.queue_runners.push(parts));
+        self.registry(|QueueRunners(runners)| runners.push(parts));
     }
 
     /// The runners of this graph's queues.
     pub fn queue_runners(&self) -> Vec<QueueRunner> {
-        let mut all = Vec::new();
-        self.collect(|collections| all.clone_from(&collections.queue_runners));
+        let all = self.registry(|QueueRunners(runners)| runners.clone());
         all.into_iter().map(|parts| QueueRunner { graph: self.clone(), parts }).collect()
     }
 

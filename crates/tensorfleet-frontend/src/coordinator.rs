@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tensorfleet_core::{Code, Result, Status};
 
-use super::notice;
+use crate::notice;
 
 /// How long [`Coordinator::join`] gives threads to end after a stop was requested, as in TensorFlow.
 pub(crate) const STOP_GRACE_PERIOD: Duration = Duration::from_secs(120);
 
 /// How long threads may take to end by themselves before their session is closed under them. Threads that wait for a
 /// queue are woken at once; one that applies gradients of synchronous replicas may wait for a gradient that never comes.
-pub(super) const END_BEFORE_CLOSE: Duration = Duration::from_secs(1);
+pub(crate) const END_BEFORE_CLOSE: Duration = Duration::from_secs(1);
 
 /// How often threads that were not started here, and so cannot announce their end, are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -155,6 +155,48 @@ impl Coordinator {
         })?;
         self.register_thread(thread);
         Ok(())
+    }
+
+    /// Starts a thread that does `work` every `interval`, at once the first time, until the coordinator stops. An error
+    /// stops the coordinator. Ticks do not drift; those that `work` was too slow for are left out. With an interval of
+    /// zero it works all the time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tensorfleet::train::Coordinator;
+    ///
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let coordinator = Coordinator::new();
+    /// let mut ticks = 0;
+    /// coordinator.loop_every("ticker", Duration::from_millis(1), move || {
+    ///     ticks += 1;
+    ///     let _ = sender.send(ticks);
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [1, 2, 3]);
+    /// coordinator.request_stop();
+    /// coordinator.join()?;
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn loop_every(
+        &self,
+        name: &str,
+        interval: Duration,
+        mut work: impl FnMut() -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let coordinator = self.clone();
+        self.spawn(name, move || {
+            let mut next = Instant::now();
+            while !coordinator.wait_for_stop_within(next.saturating_duration_since(Instant::now())) {
+                work()?;
+                let Some(then) = next.checked_add(interval) else {
+                    coordinator.wait_for_stop();
+                    break;
+                };
+                next = then.max(Instant::now());
+            }
+            Ok(())
+        })
     }
 
     /// Makes [`Coordinator::join`] wait for a thread that was started elsewhere.
