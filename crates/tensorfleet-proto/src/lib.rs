@@ -1,7 +1,7 @@
 //! The wire contract: generated TensorFlow-compatible messages, nothing else.
 //!
-//! The source is `proto/` at the root of the repository; the build script turns it into the modules
-//! below. Every `bytes` field is a [`bytes::Bytes`] and every map a [`BTreeMap`], so a message always
+//! The source is `proto/` at the root of the repository; `cargo xtask proto` turns it into `generated/`, and a test checks
+//! that it has been run. Every `bytes` field is a [`bytes::Bytes`] and every map a [`BTreeMap`], so a message always
 //! encodes to the same bytes. Fields unknown to the `.proto` files are dropped on decoding, which is
 //! why those files also declare what only 2.x clients send.
 //!
@@ -17,10 +17,10 @@ pub use prost::Message;
 pub mod tensorflow {
     /// Package `tensorflow.error`: status codes.
     pub mod error {
-        include!(concat!(env!("OUT_DIR"), "/tensorflow.error.rs"));
+        include!("../generated/tensorflow.error.rs");
     }
 
-    include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
+    include!("../generated/tensorflow.rs");
 }
 
 /// The well-known types that the messages above refer to.
@@ -28,6 +28,6 @@ pub mod tensorflow {
 pub mod google {
     /// Package `google.protobuf`.
     pub mod protobuf {
-        include!(concat!(env!("OUT_DIR"), "/google.protobuf.rs"));
+        include!("../generated/google.protobuf.rs");
     }
 }

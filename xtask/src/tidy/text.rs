@@ -35,7 +35,7 @@ fn text_files(root: &Path) -> io::Result<Vec<PathBuf>> {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() {
-                let skipped = name == ".git" || name == "target" || name == "proptest-regressions";
+                let skipped = [".git", "generated", "proptest-regressions", "target"].contains(&&*name);
                 pending.extend((!skipped).then_some(path));
             } else if path.extension().is_some_and(|extension| TEXT.iter().any(|&text| extension == text)) {
                 files.push(path);
