@@ -34,7 +34,7 @@ pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     arguments.finish()?;
 
     build(root)?;
-    let ours = root.join("target/release/tensorfleet-benches");
+    let ours = root.join("target/dist/tensorfleet-benches");
     let files = root.join("target/bench");
     std::fs::create_dir_all(&files).map_err(|error| format!("{}: {error}", files.display()))?;
     if let Some((name, marks)) = comparison {
@@ -96,13 +96,21 @@ fn compare(
 fn build(root: &Path) -> Result<(), String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--release", "--package", "tensorfleet-benches", "--package", "tensorfleet-cli"])
+        .args([
+            "build",
+            "--profile",
+            "dist",
+            "--package",
+            "tensorfleet-benches",
+            "--package",
+            "tensorfleet-cli",
+        ])
         .args(["--package", "tensorfleet-examples", "--lib", "--bins", "--example", "mnist_replica"])
         .args(["--example", "wide_and_deep"])
         .current_dir(root);
     match cargo.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("the release build failed: {status}")),
+        Ok(status) => Err(format!("the build failed: {status}")),
         Err(error) => Err(format!("cargo: {error}")),
     }
 }
