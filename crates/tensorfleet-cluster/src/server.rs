@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, ensure, memory};
 use tensorfleet_ops::file_access::FileAccess;
-use tensorfleet_ops::parallel;
 use tensorfleet_proto::tensorflow::{ConfigProto, RunMetadata};
 use tensorfleet_rpc::{ChannelOptions, Limits, Listener, serve};
 use tensorfleet_runtime::Task;
+use tensorfleet_threads::{ThreadCounts, Threads};
 use tokio::sync::watch;
 
 use crate::address;
@@ -45,7 +45,8 @@ pub struct ServerOptions {
     pub task: u32,
     /// Where to listen, as `host:port` or `host`; by default all interfaces, on the port the cluster names.
     pub bind: Option<String>,
-    /// Settings of all sessions on this server; they win over a client's.
+    /// Settings of all sessions on this server; they win over a client's. `intra_op_parallelism_threads` and
+    /// `inter_op_parallelism_threads` size the server's own threads: a client's are not asked, as in TensorFlow.
     pub config: ConfigProto,
     /// How long a new session waits for tasks that do not answer.
     pub session_timeout: Duration,
@@ -115,7 +116,9 @@ impl Server {
         let ServerOptions {
             cluster, job, task, bind, config, session_timeout, file_roots, until_done, ..
         } = options;
-        parallel::leave_cores_to_others();
+        let counts =
+            ThreadCounts::new(config.intra_op_parallelism_threads, config.inter_op_parallelism_threads)?;
+        let threads = Threads::with_counts(counts).for_server();
         let files = match file_roots.is_empty() {
             true => FileAccess::EVERYWHERE,
             false => FileAccess::below(&file_roots)?,
@@ -138,7 +141,7 @@ impl Server {
         let cluster = Arc::new(cluster);
         let own = TaskId::new(&job, task);
         let peers = Arc::new(Peers::new(cluster.clone(), channels));
-        let worker = Arc::new(Worker::new(Task::with_file_access(&job, task, files), peers.clone()));
+        let worker = Arc::new(Worker::new(Task::new(&job, task, files, threads), peers.clone()));
         let master = Master::new(own.clone(), worker.clone(), peers.clone(), config, session_timeout);
         let core = Arc::new(ServerCore {
             task: own,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 use tensorfleet_core::{DType, Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::NameAttrList;
+use tensorfleet_threads::Threads;
 
 use crate::cancellation::Cancellation;
 use crate::kernel::StepContext;
@@ -49,6 +50,8 @@ pub struct CallContext {
     pub resources: Arc<ResourceManager>,
     /// Tells that the results are no longer wanted.
     pub cancellation: Arc<Cancellation>,
+    /// The threads of the device's task.
+    pub threads: Arc<Threads>,
 }
 
 impl CallContext {
@@ -59,6 +62,7 @@ impl CallContext {
             device: step.device.clone(),
             resources: step.resources.clone(),
             cancellation: step.cancellation.clone(),
+            threads: step.threads.clone(),
         }
     }
 

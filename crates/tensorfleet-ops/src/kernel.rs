@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tensorfleet_core::{DType, ResourceHandle, Result, Status, Tensor};
+use tensorfleet_threads::{Loops, Threads};
 
 use crate::cancellation::Cancellation;
 use crate::file_access::FileAccess;
@@ -98,6 +99,8 @@ pub struct StepContext {
     pub cancellation: Arc<Cancellation>,
     /// The functions that nodes may call.
     pub functions: Arc<dyn Functions>,
+    /// The threads of the device's task.
+    pub threads: Arc<Threads>,
 }
 
 /// Which iteration of which loop a node runs in; both 0 outside loops.
@@ -139,6 +142,11 @@ impl Context<'_> {
     /// The files the node may touch. Whoever opens one asks this first.
     pub fn file_access(&self) -> &FileAccess {
         self.step.resources.file_access()
+    }
+
+    /// The threads that share this kernel's loops and products.
+    pub fn loops(&self) -> &Loops {
+        self.step.threads.loops()
     }
 
     /// The number of inputs.

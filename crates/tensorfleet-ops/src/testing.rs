@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{Endpoint, Node, NodeId, PartialShape, Result, Status, Tensor};
+use tensorfleet_threads::Threads;
 
 use crate::cancellation::Cancellation;
 use crate::denormals::FlushDenormals;
@@ -178,6 +179,7 @@ pub(crate) fn test_step() -> Arc<StepContext> {
         rendezvous: Arc::new(NoRendezvous),
         cancellation: Arc::new(Cancellation::new()),
         functions: Arc::new(crate::functions::NoFunctions),
+        threads: Threads::of_process().clone(),
     })
 }
 

@@ -13,8 +13,6 @@ pub mod plan;
 mod rendezvous;
 mod session;
 mod task;
-mod thread_pool;
-mod timer;
 
 pub use kernels::Kernels;
 pub use rendezvous::{LocalRendezvous, ReceiverId};

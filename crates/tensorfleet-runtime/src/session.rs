@@ -25,7 +25,6 @@ use crate::kernels::Kernels;
 use crate::plan::{self, Device, PlaceOptions, Signature};
 use crate::rendezvous::LocalRendezvous;
 use crate::task::Task;
-use crate::timer;
 
 /// Plans kept per session. A client that never repeats a signature must not exhaust memory.
 const MAX_PLANS: usize = 4096;
@@ -282,7 +281,7 @@ impl Inner {
         let timeout = options.timeout.or(self.options.operation_timeout);
         let _alarm = timeout.map(|timeout| {
             let cancellation = cancellation.clone();
-            timer::after(timeout, move || {
+            self.task.threads().timer().after(timeout, move || {
                 let text =
                     format!("Deadline Exceeded: the step did not finish within {} ms", timeout.as_millis());
                 cancellation.cancel(Status::new(Code::DeadlineExceeded, text));
@@ -296,6 +295,7 @@ impl Inner {
             rendezvous,
             cancellation,
             functions: plan.executable.functions().clone(),
+            threads: self.task.threads().clone(),
         });
         let done = Arc::new(Completion::default());
         let on_done = {

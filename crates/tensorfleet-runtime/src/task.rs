@@ -7,6 +7,7 @@ use tensorfleet_core::DeviceName;
 use tensorfleet_ops::file_access::FileAccess;
 use tensorfleet_ops::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, DeviceLocality};
+use tensorfleet_threads::Threads;
 
 /// TensorFlow reports this much memory for a CPU; clients only print it.
 const REPORTED_MEMORY_BYTES: i64 = 256 << 20;
@@ -18,21 +19,22 @@ pub struct Task {
     incarnation: u64,
     resources: Arc<ResourceManager>,
     next_step: AtomicI64,
+    threads: Arc<Threads>,
 }
 
 impl Task {
-    /// The task of a process that is in no cluster.
+    /// The task of a process that is in no cluster, on the threads of the process.
     pub fn local() -> Arc<Task> {
-        Task::new("localhost", 0)
+        Task::local_on(Threads::of_process().clone())
     }
 
-    /// Task `index` of job `job`, with no resources yet.
-    pub fn new(job: &str, index: u32) -> Arc<Task> {
-        Task::with_file_access(job, index, FileAccess::EVERYWHERE)
+    /// The same on threads of its own.
+    pub fn local_on(threads: Arc<Threads>) -> Arc<Task> {
+        Task::new("localhost", 0, FileAccess::EVERYWHERE, threads)
     }
 
-    /// The same, with graphs confined to these files.
-    pub fn with_file_access(job: &str, index: u32, files: FileAccess) -> Arc<Task> {
+    /// Task `index` of job `job`, with no resources yet, with graphs confined to these files, run by these threads.
+    pub fn new(job: &str, index: u32, files: FileAccess, threads: Arc<Threads>) -> Arc<Task> {
         let device = DeviceName::full(job, index, "CPU", 0);
         Arc::new(Task {
             device_text: device.to_string().into(),
@@ -40,6 +42,7 @@ impl Task {
             incarnation: random_nonzero(),
             resources: Arc::new(ResourceManager::new(job).with_file_access(files)),
             next_step: AtomicI64::new(1),
+            threads,
         })
     }
 
@@ -61,6 +64,11 @@ impl Task {
     /// Variables, queues, accumulators, tables.
     pub fn resources(&self) -> &Arc<ResourceManager> {
         &self.resources
+    }
+
+    /// The threads its steps run on.
+    pub fn threads(&self) -> &Arc<Threads> {
+        &self.threads
     }
 
     /// Empties the named containers, or all if none is named. Unknown names are ignored.

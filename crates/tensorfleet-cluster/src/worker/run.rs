@@ -12,6 +12,7 @@ use tensorfleet_proto::tensorflow::{GraphDef, NodeExecStats, StepStats};
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::LocalRendezvous;
 use tensorfleet_runtime::executor::{Caller, Step, Trace};
+use tensorfleet_threads::Threads;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
@@ -79,14 +80,16 @@ impl Worker {
         })?;
         let graph = session.graph(&request.graph)?;
         let entry = self.steps.entry(request.step_id)?;
+        let threads = self.task.threads();
         match request.part {
-            Part::Whole => run_whole(&session, &graph, entry, request).await,
-            Part::Some | Part::Last => run_part(&session, &graph, entry, request).await,
+            Part::Whole => run_whole(threads, &session, &graph, entry, request).await,
+            Part::Some | Part::Last => run_part(threads, &session, &graph, entry, request).await,
         }
     }
 }
 
 async fn run_whole(
+    threads: &Arc<Threads>,
     session: &Arc<WorkerSession>,
     graph: &RegisteredGraph,
     entry: Arc<StepEntry>,
@@ -97,7 +100,7 @@ async fn run_whole(
         // The request may have been given up.
         let _ = sender.send(result);
     };
-    let started = prepare(session, graph, &entry, request.wants_trace, on_done)?;
+    let started = prepare(threads, session, graph, &entry, request.wants_trace, on_done)?;
     entry.begin(running(session, &started, &request, None))?;
     let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
     put(&entry.rendezvous, request.sends)?;
@@ -137,6 +140,7 @@ async fn run_whole(
 /// The first part starts the step, every part adds values and waits for those it asks for, the last also waits for
 /// the end.
 async fn run_part(
+    threads: &Arc<Threads>,
     session: &Arc<WorkerSession>,
     graph: &RegisteredGraph,
     entry: Arc<StepEntry>,
@@ -150,7 +154,7 @@ async fn run_part(
             ended.end(result.as_ref().err());
             sender.send_replace(Some(result));
         };
-        let started = prepare(session, graph, &entry, false, on_done)?;
+        let started = prepare(threads, session, graph, &entry, false, on_done)?;
         let mut ended = outcome.clone();
         entry.begin(running(session, &started, &request, Some(outcome)))?;
         put(&entry.rendezvous, request.sends)?;
@@ -204,6 +208,7 @@ fn nobody_sends(key: &str) -> Status {
 }
 
 fn prepare(
+    threads: &Arc<Threads>,
     session: &Arc<WorkerSession>,
     graph: &RegisteredGraph,
     entry: &Arc<StepEntry>,
@@ -234,6 +239,7 @@ fn prepare(
         }),
         cancellation: cancellation.clone(),
         functions: graph.executable.functions().clone(),
+        threads: threads.clone(),
     };
     let step =
         Step::new(graph.executable.clone(), Arc::new(context), Vec::new(), trace.clone(), Box::new(on_done));

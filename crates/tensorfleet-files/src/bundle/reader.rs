@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use rayon::prelude::*;
 use tensorfleet_core::{Buffer, DType, Result, Shape, Status, Tensor, bail, ensure};
 use tensorfleet_proto::tensorflow::bundle_header_proto::Endianness;
 use tensorfleet_proto::tensorflow::{BundleEntryProto, BundleHeaderProto};
+use tensorfleet_threads::{Loops, Threads};
 
 use super::{HEADER_KEY, VERSION, data_path, decode, index_path, string_content};
 use crate::atomic_file::io_status;
@@ -31,6 +31,7 @@ pub struct BundleReader {
     entries: BTreeMap<Vec<u8>, Bytes>,
     /// Data files, opened on first use.
     shards: Mutex<BTreeMap<i32, Arc<Shard>>>,
+    loops: Loops,
 }
 
 struct Shard {
@@ -60,7 +61,13 @@ impl BundleReader {
             "Checkpoint {prefix} was made for readers of version {} or newer; this one has version {VERSION}",
             version.min_consumer
         );
-        Ok(BundleReader { prefix: prefix.to_string(), header, entries, shards: Mutex::default() })
+        let loops = Threads::of_process().loops().clone();
+        Ok(BundleReader { prefix: prefix.to_string(), header, entries, shards: Mutex::default(), loops })
+    }
+
+    /// Has large tensors read with the help of these threads instead of the process's.
+    pub fn with_loops(self, loops: &Loops) -> BundleReader {
+        BundleReader { loops: loops.clone(), ..self }
     }
 
     /// The names and shapes of all tensors, a partitioned one once with its full shape.
@@ -197,7 +204,7 @@ impl BundleReader {
         let len = shard.check_range(entry)?;
         let mut buffer = Buffer::new(len)?;
         if let Some(bytes) = buffer.as_bytes_mut() {
-            let crc = shard.read_checked(entry.offset as u64, bytes)?;
+            let crc = shard.read_checked(&self.loops, entry.offset as u64, bytes)?;
             self.check_crc(name, entry, crc)?;
             if self.header.endianness() == Endianness::Big {
                 let part = if dtype.is_complex() { size / 2 } else { size };
@@ -275,7 +282,7 @@ impl Shard {
 
     /// Fills `bytes` and gives their checksum. Each piece is checked while it is still in the processor's cache, and
     /// large values are read by several threads.
-    fn read_checked(&self, offset: u64, bytes: &mut [u8]) -> Result<u32> {
+    fn read_checked(&self, loops: &Loops, offset: u64, bytes: &mut [u8]) -> Result<u32> {
         let piece = |(number, piece): (usize, &mut [u8])| {
             self.read(offset + (number * PIECE_BYTES) as u64, piece)?;
             Ok((checksum::crc(piece), piece.len()))
@@ -288,8 +295,12 @@ impl Shard {
             let whole = pieces.reduce(|a: Result<_>, b| Ok(join(a?, b?)));
             return Ok(whole.unwrap_or(Ok((0, 0)))?.0);
         }
-        let pieces = bytes.par_chunks_mut(PIECE_BYTES).enumerate().map(piece);
-        Ok(pieces.try_reduce(|| (0, 0), |a, b| Ok(join(a, b)))?.0)
+        let mut sums = vec![Ok((0, 0)); bytes.len().div_ceil(PIECE_BYTES)];
+        loops.each(bytes.chunks_mut(PIECE_BYTES).enumerate().zip(&mut sums), |(bytes, sum)| {
+            *sum = piece(bytes)
+        });
+        let whole = sums.into_iter().reduce(|a, b| Ok(join(a?, b?)));
+        Ok(whole.unwrap_or(Ok((0, 0)))?.0)
     }
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {

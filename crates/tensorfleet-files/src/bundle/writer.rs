@@ -10,6 +10,7 @@ use std::path::Path;
 use prost::Message;
 use tensorfleet_core::{DType, Result, Shape, Tensor, bail, ensure};
 use tensorfleet_proto::tensorflow::BundleEntryProto;
+use tensorfleet_threads::{Loops, Threads};
 
 use super::{HEADER_KEY, data_path, header, index_path, string_content};
 use crate::atomic_file::{AtomicFile, io_status, sync_directory_of};
@@ -27,6 +28,7 @@ pub struct BundleWriter {
     data: AtomicFile,
     offset: u64,
     entries: BTreeMap<Vec<u8>, BundleEntryProto>,
+    loops: Loops,
 }
 
 impl BundleWriter {
@@ -35,7 +37,13 @@ impl BundleWriter {
     pub fn create(prefix: &str) -> Result<BundleWriter> {
         create_directory_of(prefix)?;
         let data = AtomicFile::create(data_path(prefix, 0, 1))?;
-        Ok(BundleWriter { prefix: prefix.to_string(), data, offset: 0, entries: BTreeMap::new() })
+        let loops = Threads::of_process().loops().clone();
+        Ok(BundleWriter { prefix: prefix.to_string(), data, offset: 0, entries: BTreeMap::new(), loops })
+    }
+
+    /// Has large tensors written with the help of these threads instead of the process's.
+    pub fn with_loops(self, loops: &Loops) -> BundleWriter {
+        BundleWriter { loops: loops.clone(), ..self }
     }
 
     /// Adds a whole tensor.
@@ -107,7 +115,7 @@ impl BundleWriter {
             _ => {
                 let bytes = tensor.as_bytes()?;
                 let (written, crc) = match bytes.len() >= LARGE_BYTES {
-                    true => rayon::join(|| self.write(bytes), || checksum::crc(bytes)),
+                    true => self.loops.clone().join(|| self.write(bytes), || checksum::crc(bytes)),
                     false => (self.write(bytes), checksum::crc(bytes)),
                 };
                 written?;

@@ -105,7 +105,7 @@ impl Session {
     /// gives up after [`SessionOptions::connect_timeout`].
     pub fn connect_with(target: &str, graph: &Graph, options: SessionOptions) -> Result<Session> {
         if target.is_empty() {
-            return Ok(Session::on_task(Task::local(), graph, options));
+            return Ok(Session::on_task(Task::local_on(options.threads()?), graph, options));
         }
         let (len, def) = graph.build(|builder| {
             let len = builder.complete_len();
@@ -115,7 +115,7 @@ impl Session {
         Ok(Session::over(Backend::Remote(remote), graph, len))
     }
 
-    /// A session on a task of this process. Sessions on the same task share variables by name.
+    /// A session on a task of this process. Sessions on the same task share variables by name, and its threads.
     pub fn on_task(task: Arc<Task>, graph: &Graph, options: SessionOptions) -> Session {
         let direct = DirectSession::new(task, options.for_this_process());
         Session::over(Backend::Direct(direct), graph, 0)

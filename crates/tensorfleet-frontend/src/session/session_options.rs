@@ -1,10 +1,12 @@
 //! [`SessionOptions`]: how a session behaves, wherever it runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tensorfleet_cluster::{ClusterSpec, ConnectOptions};
-use tensorfleet_core::GraphLimits;
+use tensorfleet_core::{GraphLimits, Result};
 use tensorfleet_proto::tensorflow::ConfigProto;
+use tensorfleet_threads::{ThreadCounts, Threads};
 
 /// How a session behaves; fields have the names they have in TensorFlow's `ConfigProto`.
 ///
@@ -31,6 +33,14 @@ pub struct SessionOptions {
     pub isolate_session_state: bool,
     /// Time-out of runs that do not give their own.
     pub operation_timeout: Option<Duration>,
+    /// How many threads share the work of one op, in a session in this process; 0: one for each core. A server's threads are
+    /// sized by its own configuration.
+    pub intra_op_parallelism_threads: i32,
+    /// How many threads run ops at the same time, in a session in this process; 0: one for each core, negative or 1: the thread
+    /// that calls `run`.
+    pub inter_op_parallelism_threads: i32,
+    /// Gives a session in this process threads of its own even if it says nothing of their number.
+    pub use_per_session_threads: bool,
     /// A cluster to use instead of the one the server was started with.
     pub cluster: Option<ClusterSpec>,
     /// How long [`Session::connect_with`](crate::Session::connect_with) waits for the server and the tasks it needs.
@@ -47,6 +57,9 @@ impl Default for SessionOptions {
             device_filters: Vec::new(),
             isolate_session_state: false,
             operation_timeout: None,
+            intra_op_parallelism_threads: 0,
+            inter_op_parallelism_threads: 0,
+            use_per_session_threads: false,
             cluster: None,
             connect_timeout: ConnectOptions::default().timeout,
             graph_limits: GraphLimits::default(),
@@ -55,6 +68,15 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
+    /// The threads of a session in this process.
+    pub(crate) fn threads(&self) -> Result<Arc<Threads>> {
+        let counts = ThreadCounts::new(self.intra_op_parallelism_threads, self.inter_op_parallelism_threads)?;
+        Ok(match self.use_per_session_threads {
+            true => Threads::new(counts),
+            false => Threads::with_counts(counts),
+        })
+    }
+
     pub(crate) fn for_this_process(self) -> tensorfleet_runtime::SessionOptions {
         tensorfleet_runtime::SessionOptions {
             allow_soft_placement: self.allow_soft_placement,
@@ -70,6 +92,9 @@ impl SessionOptions {
             log_device_placement: self.log_device_placement,
             device_filters: self.device_filters,
             isolate_session_state: self.isolate_session_state,
+            intra_op_parallelism_threads: self.intra_op_parallelism_threads,
+            inter_op_parallelism_threads: self.inter_op_parallelism_threads,
+            use_per_session_threads: self.use_per_session_threads,
             operation_timeout_in_ms: self.operation_timeout.map_or(0, millis),
             cluster_def: self.cluster.map(|cluster| cluster.as_cluster_def()),
             ..Default::default()

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 use tensorfleet_core::{DType, Dim, EdgeType, PartialShape, Result, Status, Tensor};
+use tensorfleet_threads::Threads;
 
 use crate::cancellation::Cancellation;
 use crate::file_access::FileAccess;
@@ -272,6 +273,7 @@ static BUILD_STEP: LazyLock<Arc<StepContext>> = LazyLock::new(|| {
         rendezvous: Arc::new(NoRendezvous),
         cancellation: Arc::new(Cancellation::new()),
         functions: Arc::new(crate::functions::NoFunctions),
+        threads: Threads::of_process().clone(),
     })
 });
 

@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status};
 
 use super::dataset::{Dataset, Element, ElementSpec, Iterate};
-use super::threads;
 use crate::functions::CallContext;
 use crate::resource::Resource;
 
@@ -89,12 +88,13 @@ impl IteratorResource {
         }
         let done = Arc::new(Mutex::new(Some(done)));
         let answer = done.clone();
+        let threads = ctx.threads.clone();
         let pull = move || {
             let mut guard = Answer(answer);
             let result = walk.state.lock().next(&ctx);
             guard.give(result);
         };
-        if let Err(status) = threads::run(pull)
+        if let Err(status) = threads.input().spawn(pull)
             && let Some(done) = done.lock().take()
         {
             done(Err(status));

@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use prost::Message;
 use tensorfleet_core::{PartialShape, ResourceHandle, Result, Status, Tensor, Variant, VariantObject};
 use tensorfleet_proto::tensorflow::{NameAttrList, ResourceHandleProto};
+use tensorfleet_threads::Threads;
 
 use super::dataset::{ElementSpec, from_tensor};
 use super::iterator::IteratorResource;
 use super::optional::{self, announced_shapes};
-use super::threads;
 use crate::functions::{CallContext, call_and_wait};
 use crate::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, StepContext, handle_in, tensor_outputs};
 use crate::node_spec::NodeSpec;
@@ -170,12 +170,17 @@ impl AsyncKernel for OneShotKernel {
             return done(self.0.handle(&ctx.step).map(|handle| tensor_outputs([handle])));
         }
         let one_shot = self.0.clone();
-        on_waiting_thread(done, move || one_shot.begin(&ctx.step).map(|handle| vec![handle]));
+        let threads = ctx.step.threads.clone();
+        on_waiting_thread(&threads, done, move || one_shot.begin(&ctx.step).map(|handle| vec![handle]));
     }
 }
 
 /// Computes outputs on a thread that may wait.
-pub(super) fn on_waiting_thread(done: Done, compute: impl FnOnce() -> Result<Vec<Tensor>> + Send + 'static) {
+pub(super) fn on_waiting_thread(
+    threads: &Threads,
+    done: Done,
+    compute: impl FnOnce() -> Result<Vec<Tensor>> + Send + 'static,
+) {
     let done = Arc::new(Mutex::new(Some(done)));
     let later = done.clone();
     let job = move || {
@@ -185,7 +190,7 @@ pub(super) fn on_waiting_thread(done: Done, compute: impl FnOnce() -> Result<Vec
             done(result.map(tensor_outputs));
         }
     };
-    if let Err(status) = threads::run(job)
+    if let Err(status) = threads.input().spawn(job)
         && let Some(done) = done.lock().take()
     {
         done(Err(status));

@@ -8,7 +8,7 @@
 //!
 //! A link may wait: for a disk, for a prefetched element, for a function. Therefore threads that run nodes do not pull,
 //! unless nothing is to be waited for and this pipeline has proved to be quick (`iterator.rs`); others do it on threads
-//! that are kept for this (`threads.rs`). Nothing here outlives its iterator: dropping one cancels its calls and ends its
+//! that are kept for this ([`InputPool`](tensorfleet_threads::InputPool)). Nothing here outlives its iterator: dropping one cancels its calls and ends its
 //! threads.
 
 mod batch;
@@ -28,7 +28,6 @@ mod reduce;
 mod sequence;
 mod shuffle;
 mod sources;
-mod threads;
 mod window;
 
 #[cfg(test)]

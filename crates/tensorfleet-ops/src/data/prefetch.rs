@@ -7,7 +7,6 @@ use parking_lot::{Condvar, Mutex};
 use tensorfleet_core::{Result, Status, ensure};
 
 use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, scalar};
-use super::threads;
 use crate::cancellation::Cancellation;
 use crate::functions::CallContext;
 use crate::kernel::KernelBox;
@@ -138,7 +137,7 @@ impl Prefetching {
         let Some(input) = self.input.take() else { return Ok(()) };
         let shared = &self.shared;
         let (producer, context) = (shared.clone(), ctx.cancelled_by(shared.cancellation.clone()));
-        threads::run(move || producer.fill(input, &context))
+        ctx.threads.input().spawn(move || producer.fill(input, &context))
     }
 }
 

@@ -80,8 +80,8 @@ impl AsyncKernel for Reduce {
             Ok(prepared) => prepared,
             Err(status) => return done(Err(status)),
         };
-        let (step, spec) = (ctx.step, self.spec.clone());
-        on_waiting_thread(done, move || {
+        let (step, spec, threads) = (ctx.step.clone(), self.spec.clone(), ctx.step.threads.clone());
+        on_waiting_thread(&threads, done, move || {
             let context = CallContext::of_step(&step);
             let mut iterator = dataset.iterate()?;
             loop {
@@ -109,8 +109,8 @@ impl AsyncKernel for SingleElement {
             Ok(dataset) => dataset,
             Err(status) => return done(Err(status)),
         };
-        let (step, spec) = (ctx.step, self.0.clone());
-        on_waiting_thread(done, move || {
+        let (step, spec, threads) = (ctx.step.clone(), self.0.clone(), ctx.step.threads.clone());
+        on_waiting_thread(&threads, done, move || {
             let context = CallContext::of_step(&step);
             let mut iterator = dataset.iterate()?;
             let missing = || Status::invalid_argument("Dataset was empty.");

@@ -5,11 +5,11 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use rayon::prelude::*;
 use tensorfleet_core::{Code, DType, PartialShape, Result, Shape, Status, Tensor, ensure};
 use tensorfleet_files::bundle::{self, BundleReader, BundleWriter};
 use tensorfleet_files::slice_file::SliceFiles;
 use tensorfleet_files::tensor_slice::{ShapeAndSlice, TensorSlice};
+use tensorfleet_threads::Loops;
 
 use super::files::files_matching;
 
@@ -138,7 +138,7 @@ fn save(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let prefix = prefix_in(ctx.input(0)?, "prefix")?;
         ctx.file_access().check_prefix(&prefix)?;
-        let mut writer = BundleWriter::create(&prefix)?;
+        let mut writer = BundleWriter::create(&prefix)?.with_loops(ctx.loops());
         for (index, (name, spec)) in names_and_specs(ctx, count)?.iter().enumerate() {
             let tensor = ctx.input(FIRST_TENSOR + index)?;
             match spec {
@@ -157,7 +157,7 @@ fn restore(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let prefix = prefix_in(ctx.input(0)?, "prefix")?;
         ctx.file_access().check_prefix(&prefix)?;
         let wanted = names_and_specs(ctx, dtypes.len())?;
-        let reader = Checkpoint::open(&prefix)?;
+        let reader = Checkpoint::open(&prefix, ctx.loops())?;
         let mut total_bytes = 0usize;
         for ((name, spec), &dtype) in wanted.iter().zip(&dtypes) {
             total_bytes = total_bytes.saturating_add(check_stored(&reader, name, spec.as_ref(), dtype)?);
@@ -167,7 +167,11 @@ fn restore(node: &NodeSpec<'_>) -> Result<KernelBox> {
             Some(ShapeAndSlice { slice, .. }) => reader.read_slice(name, slice),
         };
         let tensors: Vec<Tensor> = match total_bytes >= PARALLEL_FROM_BYTES {
-            true => wanted.par_iter().map(read).collect::<Result<_>>()?,
+            true => {
+                let mut slots: Vec<Option<Result<Tensor>>> = wanted.iter().map(|_| None).collect();
+                ctx.loops().each(wanted.iter().zip(&mut slots), |(wanted, slot)| *slot = Some(read(wanted)));
+                slots.into_iter().flatten().collect::<Result<_>>()?
+            }
             false => wanted.iter().map(read).collect::<Result<_>>()?,
         };
         for (index, tensor) in tensors.into_iter().enumerate() {
@@ -211,9 +215,9 @@ pub(super) enum Checkpoint {
 
 impl Checkpoint {
     /// As TensorFlow does, looks for files of the first format where there is no index of the second.
-    fn open(prefix: &str) -> Result<Checkpoint> {
+    fn open(prefix: &str, loops: &Loops) -> Result<Checkpoint> {
         match BundleReader::open(prefix) {
-            Ok(bundle) => Ok(Checkpoint::Bundle(bundle)),
+            Ok(bundle) => Ok(Checkpoint::Bundle(bundle.with_loops(loops))),
             Err(status) if status.code() == Code::NotFound => Checkpoint::open_slices(prefix),
             Err(status) => Err(status),
         }

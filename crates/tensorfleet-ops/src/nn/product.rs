@@ -4,8 +4,6 @@
 //! `scattered.rs`, which needs no packing; the step of a recurrent network multiplies few rows by one matrix again and again,
 //! and packing that matrix each time took as long as the products. Products with many zeros are those of `mostly_zeros.rs`.
 
-use std::sync::LazyLock;
-
 use half::{bf16, f16};
 use num_complex::Complex;
 use smallvec::SmallVec;
@@ -14,7 +12,6 @@ use tensorfleet_core::{Element, Result, Shape, Tensor, ensure};
 use super::mostly_zeros::multiply_few;
 use super::scattered::{Lines, Offsets, Scattered, Tile, multiply_scattered};
 use crate::array::tiles::transpose;
-use crate::denormals::FlushDenormals;
 use crate::parallel;
 
 /// Below this many multiplications the library's preparations cost more than the product.
@@ -301,23 +298,14 @@ fn library_product<T: Element + num_traits::Num>(
     let (m, n, k) = (a.rows, b.cols, a.cols);
     let pays = threads == Threads::Many && is_worth_threads(m, n, k);
     // The threads are started for the first product that is worth them.
-    match pays.then(|| THREADS.as_ref()).flatten() {
+    let loops = tensorfleet_threads::Threads::of_process().loops();
+    match pays.then(|| loops.gemm_pool()).flatten() {
         Some(pool) => pool.install(|| {
             library_call(a, b, out, mode, gemm::Parallelism::Rayon(pool.current_num_threads()));
         }),
         None => library_call(a, b, out, mode, gemm::Parallelism::None),
     }
 }
-
-/// The threads that share a big product; none on a machine with one core. Not those that all users of rayon in the
-/// process share, because these flush denormal numbers.
-static THREADS: LazyLock<Option<rayon::ThreadPool>> = LazyLock::new(|| {
-    let threads = rayon::ThreadPoolBuilder::new()
-        .thread_name(|index| format!("tensorfleet-product-{index}"))
-        // For as long as the thread lives.
-        .start_handler(|_| std::mem::forget(FlushDenormals::begin()));
-    threads.build().ok().filter(|pool| pool.current_num_threads() > 1)
-});
 
 fn library_call<T: Element + num_traits::Num>(
     a: Matrix<'_, T>,

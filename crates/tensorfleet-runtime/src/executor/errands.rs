@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::step::{BORROWED_THREAD_NODES, BORROWED_THREAD_TIME};
-use crate::thread_pool;
+use tensorfleet_threads::Threads;
 
 /// Lets a step go on, with a budget of nodes on a thread that has other duties.
 type Errand = Box<dyn FnOnce(Option<usize>) + Send>;
@@ -70,7 +70,7 @@ pub(super) fn run_without(nodes: impl FnOnce()) {
 }
 
 fn hand_over(errand: Errand) {
-    thread_pool::shared().spawn(move || errand(None));
+    Threads::of_process().nodes().spawn(move || errand(None));
 }
 
 #[cfg(test)]

@@ -18,14 +18,12 @@ use tensorfleet_core::{Result, Status, Tensor, bail};
 use tensorfleet_ops::denormals::FlushDenormals;
 use tensorfleet_ops::kernel::{AsyncContext, AsyncKernel, Context, KernelBox, Outputs, StepContext, Value};
 use tensorfleet_ops::op::{Cost, Flow};
-use tensorfleet_ops::parallel::AtWork;
 
 use super::counts::{Arrival, MergeInput};
 use super::errands;
 use super::executable::{Body, CONTROL, ExecNode, Executable, InputKind};
 use super::loops::{Iteration, IterationRef};
 use super::trace::Trace;
-use crate::thread_pool;
 
 /// Called once with the results in order, `None` for dead ones, or with the error.
 pub type OnStepDone = Box<dyn FnOnce(Result<Vec<Option<Tensor>>>) + Send>;
@@ -209,7 +207,7 @@ impl Step {
         // A node that ends another's wait (an enqueue, a send) must not run that one below itself.
         let was_lent = IS_LENT.replace(false);
         let _flushing = FlushDenormals::begin();
-        let _at_work = AtWork::begin();
+        let _at_work = self.context.threads.loops().at_work();
         let (new, inputs, outputs) = (ReadyList::new(), Values::new(), Values::new());
         let time_left = BORROWED_THREAD_TIME;
         let mut worker =
@@ -564,10 +562,12 @@ impl Worker<'_> {
     fn hand_out(&mut self) {
         let is_only_one = self.new.len() + self.stack.len() <= 1;
         let has_other_duties = self.budget.is_some();
+        let hands_over = self.step.context.threads.nodes().hands_over();
         let from = if has_other_duties { EXPENSIVE_BORROWED_TIME } else { EXPENSIVE_TIME };
         let mut new = std::mem::take(&mut self.new);
         for mut ready in new.drain(..) {
-            if (is_only_one && !has_other_duties) || !self.step.is_expensive(&mut ready, from) {
+            let stays = !has_other_duties && (is_only_one || !hands_over);
+            if stays || !self.step.is_expensive(&mut ready, from) {
                 self.stack.push(ready);
             } else if self.keeps(&ready) {
                 self.expensive += 1;
@@ -575,8 +575,9 @@ impl Worker<'_> {
                 // At the bottom: what is cheap may make more work for other threads.
                 self.stack.insert(0, ready);
             } else {
-                let (step, about_to_work) = (self.step.clone(), AtWork::begin());
-                thread_pool::shared().spawn(move || {
+                let (step, about_to_work) =
+                    (self.step.clone(), self.step.context.threads.loops().about_to_work());
+                self.step.context.threads.nodes().spawn(move || {
                     drop(about_to_work);
                     step.run_nodes(vec![ready], None);
                 });
@@ -598,7 +599,7 @@ impl Worker<'_> {
 
     fn leave_rest_to_pool(&mut self) {
         let (step, rest) = (self.step.clone(), std::mem::take(&mut self.stack));
-        thread_pool::shared().spawn(move || step.run_nodes(rest, None));
+        self.step.context.threads.nodes().spawn(move || step.run_nodes(rest, None));
     }
 }
 

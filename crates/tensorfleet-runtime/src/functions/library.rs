@@ -21,7 +21,6 @@ use crate::executor::{Caller, Executable, Step};
 use crate::kernels::Kernels;
 use crate::plan::{Signature, prune};
 use crate::rendezvous::LocalRendezvous;
-use crate::thread_pool;
 
 /// Functions of one graph, each compiled at most once.
 #[derive(Default)]
@@ -142,6 +141,7 @@ impl CompiledFunction {
             rendezvous: Arc::new(LocalRendezvous::new()),
             cancellation,
             functions: self.executable.functions().clone(),
+            threads: context.threads.clone(),
         });
         let on_done = Box::new(move |results: Result<Vec<Option<Tensor>>>| {
             caller.deregister(token);
@@ -172,7 +172,7 @@ impl Function for CompiledFunction {
 
     fn call_elsewhere(&self, context: &CallContext, arguments: Vec<Tensor>, done: OnReturn) {
         if let Some(step) = self.step(context, arguments, done) {
-            thread_pool::shared().spawn(move || step.run(Caller::Waits));
+            context.threads.nodes().spawn(move || step.run(Caller::Waits));
         }
     }
 }

@@ -8,6 +8,7 @@ use tensorfleet_ops::cancellation::Cancellation;
 use tensorfleet_ops::kernel::StepContext;
 use tensorfleet_ops::rendezvous::Rendezvous;
 use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_threads::Threads;
 
 use super::*;
 use crate::checked_graph::CheckedGraph;
@@ -116,6 +117,7 @@ impl Fleet {
                 rendezvous: rendezvous.clone(),
                 cancellation: cancellation.clone(),
                 functions: executable.functions().clone(),
+                threads: Threads::of_process().clone(),
             });
             starts.push((executable, context));
         }
@@ -157,6 +159,7 @@ pub(crate) fn run_whole(checked: &CheckedGraph, signature: &Signature, feeds: &[
         rendezvous: Arc::new(LocalRendezvous::new()),
         cancellation: Arc::new(Cancellation::new()),
         functions: executable.functions().clone(),
+        threads: Threads::of_process().clone(),
     });
     let (sender, receiver) = mpsc::channel();
     Step::start(executable, context, feeds.to_vec(), Box::new(move |result| sender.send(result).unwrap()));

@@ -18,6 +18,7 @@ use tensorfleet_ops::op::{Cost, Flow};
 use tensorfleet_ops::resource::ResourceManager;
 use tensorfleet_ops::shape_context::{InputShape, ShapeContext};
 use tensorfleet_proto::tensorflow::attr_value;
+use tensorfleet_threads::Threads;
 
 use super::names::Names;
 use super::step_graph::{StepGraph, StepNode};
@@ -52,6 +53,7 @@ impl Folder {
             rendezvous: Arc::new(LocalRendezvous::new()),
             cancellation: Arc::new(Cancellation::new()),
             functions: Arc::new(NoFunctions),
+            threads: Threads::of_process().clone(),
         };
         Folder { values: FxHashMap::default(), context: Arc::new(context), total_bytes: 0, tried: 0 }
     }
