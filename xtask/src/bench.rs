@@ -218,10 +218,14 @@ fn machine() -> String {
 fn write_between(readme: &Path, begin: &str, end: &str, text: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", readme.display());
     let old = std::fs::read_to_string(readme).map_err(failed)?;
-    let (Some((before, _)), Some((_, after))) = (old.split_once(begin), old.split_once(end)) else {
-        return Err(format!("{} has no lines '{begin}' and '{end}'", readme.display()));
-    };
-    std::fs::write(readme, format!("{before}{begin}\n{text}{end}{after}")).map_err(failed)
+    let new = replaced_between(&old, begin, end, text);
+    let new = new.ok_or_else(|| format!("{} has no lines '{begin}' and '{end}'", readme.display()))?;
+    std::fs::write(readme, new).map_err(failed)
+}
+
+fn replaced_between(old: &str, begin: &str, end: &str, text: &str) -> Option<String> {
+    let ((before, _), (_, after)) = (old.split_once(begin)?, old.split_once(end)?);
+    Some(format!("{before}{begin}\n{text}{end}{after}"))
 }
 
 #[cfg(test)]
@@ -256,11 +260,9 @@ mod tests {
 
     #[test]
     fn the_record_replaces_only_the_old_table() {
-        let directory = tempfile::tempdir().unwrap();
-        let readme = directory.path().join("README.md");
-        std::fs::write(&readme, format!("head\n{BEGIN}\nold\n{END}\ntail\n")).unwrap();
-        write_between(&readme, BEGIN, END, "new\n").unwrap();
-        let text = std::fs::read_to_string(&readme).unwrap();
-        assert_eq!(text, format!("head\n{BEGIN}\nnew\n{END}\ntail\n"));
+        let old = format!("head\n{BEGIN}\nold\n{END}\ntail\n");
+        let new = replaced_between(&old, BEGIN, END, "new\n").unwrap();
+        assert_eq!(new, format!("head\n{BEGIN}\nnew\n{END}\ntail\n"));
+        assert_eq!(replaced_between("head\n", BEGIN, END, "new\n"), None);
     }
 }

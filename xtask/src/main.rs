@@ -4,6 +4,7 @@
 mod arguments;
 mod bench;
 mod check_all;
+mod features;
 mod python;
 mod tidy;
 
@@ -17,6 +18,7 @@ cargo xtask COMMAND
 
   test                        format, lints, all tests and the tidy check; what a change must pass
   python                      make the Python environments with TensorFlow that tests need, in target/python
+  features                    whether every choice of packages is built with the same features
   proto                       write the messages that proto/ describes into crates/tensorfleet-proto/generated
   tidy                        the tidy check alone: files, and cycles of modules
       --graph [dot]           instead, which crates and modules need which, as text or for Graphviz
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.positional().as_deref() {
         Some("test") => arguments.finish().and_then(|()| check_all::run(&workspace_root())),
         Some("tidy") => tidy::run(arguments, &workspace_root()),
+        Some("features") => arguments.finish().and_then(|()| features::run(&workspace_root())),
         Some("proto") => arguments.finish().and_then(|()| write_messages(&workspace_root())),
         Some("python") => arguments.finish().and_then(|()| python::run()),
         Some(command @ ("vectors" | "ops" | "pack-vectors")) => {
@@ -70,7 +73,7 @@ fn workspace_root() -> PathBuf {
 /// The compiler of Protocol Buffers is a test's, so that nobody else has to build it.
 fn write_messages(root: &Path) -> Outcome {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--quiet", "--package", "tensorfleet-proto", "--test", "generated"]);
+    cargo.args(["test", "--quiet", "--package", "tensorfleet-tests", "--test", "generated_messages"]);
     let status = cargo.env("TENSORFLEET_WRITE_PROTO", "1").current_dir(root).status();
     let status = status.map_err(|error| format!("cargo test: {error}"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

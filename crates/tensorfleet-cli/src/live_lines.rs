@@ -38,12 +38,23 @@ impl LiveLines {
 
     /// Brings the cursor to the beginning of the first line. On a terminal that was made narrower, lines take several rows.
     fn to_first_line(&self, columns: usize) -> String {
-        let rows = |line: &String| console::measure_text_width(line).div_ceil(columns.max(1)).max(1);
+        let rows = |line: &String| visible_width(line).div_ceil(columns.max(1)).max(1);
         match self.lines.iter().map(rows).sum() {
             0 => "\r".to_string(),
             rows => format!("\r\x1b[{rows}A"),
         }
     }
+}
+
+/// How many characters of a line are seen: those of no escape sequence, which begins with `\x1b[` and ends with a letter.
+fn visible_width(line: &str) -> usize {
+    let mut pieces = line.split("\x1b[");
+    let first = pieces.next().map_or(0, |text| text.chars().count());
+    let after_escape = |piece: &str| {
+        let letter = piece.find(|c: char| c.is_ascii_alphabetic());
+        letter.map_or(0, |letter| piece[letter + 1..].chars().count())
+    };
+    first + pieces.map(after_escape).sum::<usize>()
 }
 
 /// In one piece, so that no half of a change is ever seen.
@@ -56,6 +67,15 @@ fn write(frame: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_take_no_room() {
+        for (line, width) in
+            [("", 0), ("1…3", 3), ("\x1b[36m12\x1b[0m3", 3), ("1\x1b[1;31m", 1), ("1\x1b[", 1)]
+        {
+            assert_eq!(visible_width(line), width, "{line:?}");
+        }
+    }
 
     #[test]
     fn the_way_up_counts_rows_not_lines() {

@@ -22,7 +22,9 @@ mod units;
 use std::process::ExitCode;
 
 use tensorfleet_core::Status;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use arguments::{Arguments, Command};
 
@@ -87,18 +89,22 @@ fn main() -> ExitCode {
 fn start_log(verbose: u8) {
     let default = match verbose {
         0 => "warn",
-        1 => "warn,tensorfleet=info,tensorfleet_cluster=info,tensorfleet_rpc=info",
-        _ => "info,tensorfleet=debug,tensorfleet_cluster=debug,tensorfleet_rpc=debug",
+        // Names of crates, or what they begin with.
+        1 => "warn,tensorfleet=info",
+        _ => "info,tensorfleet=debug",
     };
-    let filter = match std::env::var("RUST_LOG") {
-        Ok(filter) if verbose == 0 => EnvFilter::new(filter),
-        _ => EnvFilter::new(default),
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
         // It would say so on the same stream, and panic when that fails, too.
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    let asked = std::env::var("RUST_LOG").ok().filter(|_| verbose == 0).map(|asked| asked.parse::<Targets>());
+    let (filter, misread) = match asked {
+        Some(Ok(filter)) => (filter, None),
+        other => (default.parse().unwrap_or_default(), other.and_then(Result::err)),
+    };
+    tracing_subscriber::registry().with(lines).with(filter).init();
+    if let Some(error) = misread {
+        tracing::warn!("RUST_LOG is not used: {error}; it is like '{default}'");
+    }
 }

@@ -7,15 +7,12 @@ mod measure;
 mod servers;
 mod workloads;
 
-use std::io::IsTerminal;
-use std::time::Duration;
-
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tensorfleet_core::{Result, Status, ensure};
 
-use crate::table::{Column, Table};
+use crate::live_lines::LiveLines;
+use crate::table::{Column, Table, shortened};
 use crate::terminal::{self, Terminal};
 use servers::Servers;
 use workloads::{Bench, Unit};
@@ -63,7 +60,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     if cfg!(debug_assertions) {
         terminal::tell("note: this is a development build; one with --release is faster");
     }
-    let progress = Progress::new(chosen.len());
+    let mut progress = Progress::new(chosen.len());
     let needs_servers = chosen.iter().any(|bench| bench.needs_servers());
     let servers = match needs_servers {
         true => {
@@ -107,38 +104,34 @@ fn document(measured: &[Measured]) -> Value {
     json!({ "measurements": list, "cores": cores, "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// A spinner on a terminal, and nothing elsewhere.
-struct Progress(Option<ProgressBar>);
+/// A line on a terminal that says what is being measured, and nothing elsewhere.
+struct Progress {
+    lines: LiveLines,
+    columns: Option<usize>,
+    done: usize,
+    count: usize,
+}
 
 impl Progress {
     fn new(count: usize) -> Progress {
-        if !std::io::stderr().is_terminal() {
-            return Progress(None);
-        }
-        let bar = ProgressBar::new(count as u64);
-        // The template is a constant; were it wrong, the bar would look different.
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} {msg}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Progress(Some(bar))
+        let columns = Terminal::of(&std::io::stderr()).width();
+        Progress { lines: LiveLines::default(), columns, done: 0, count }
     }
 
-    fn show(&self, what: &'static str) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what);
+    fn show(&mut self, what: &str) {
+        if let Some(columns) = self.columns {
+            let line = format!("{}/{} {what}", self.done, self.count);
+            self.lines.show(vec![shortened(&line, columns - 1)], columns);
         }
     }
 
-    fn advance(&self) {
-        if let Some(bar) = &self.0 {
-            bar.inc(1);
-        }
+    fn advance(&mut self) {
+        self.done += 1;
     }
 
-    fn end(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
+    fn end(&mut self) {
+        if let Some(columns) = self.columns.take() {
+            self.lines.show(Vec::new(), columns);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use tensorfleet_core::{Result, Status};
 
@@ -18,18 +19,23 @@ const CALL_BYTES: usize = 16 << 10;
 const MIN_STREAMS: u32 = 128;
 /// What requests may take if nobody says otherwise and the system does not tell how much memory there is.
 const DEFAULT_BYTES: usize = 8 << 30;
+/// Longer than any network is silent between two packets of a message that is still being sent.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bounds of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes that the requests under way may take together.
     pub max_pending_bytes: usize,
+    /// How long the rest of a message may take to show any progress. A client that stops in the middle would otherwise hold
+    /// the memory of the whole message.
+    pub stall_timeout: Duration,
 }
 
 impl Limits {
     /// Requests under way may take this many bytes together.
     pub fn pending_bytes(max_pending_bytes: usize) -> Limits {
-        Limits { max_pending_bytes }
+        Limits { max_pending_bytes, stall_timeout: STALL_TIMEOUT }
     }
 
     /// How many calls one connection may have open. A call takes memory before it is admitted, so the bound on bytes holds only
@@ -48,7 +54,7 @@ impl Default for Limits {
         let total = table.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kilobytes = total.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
         let bytes = kilobytes.and_then(|number| number.checked_mul(1024));
-        Limits { max_pending_bytes: bytes.map_or(DEFAULT_BYTES, |bytes| bytes / 4 * 3) }
+        Limits::pending_bytes(bytes.map_or(DEFAULT_BYTES, |bytes| bytes / 4 * 3))
     }
 }
 
@@ -78,6 +84,10 @@ pub(super) struct Admitted<'a> {
 }
 
 impl Admitted<'_> {
+    pub(super) fn stall_timeout(&self) -> Duration {
+        self.admission.limits.stall_timeout
+    }
+
     /// Takes more.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<()> {
         let (pending, limit) = (&self.admission.pending_bytes, self.admission.limits.max_pending_bytes);

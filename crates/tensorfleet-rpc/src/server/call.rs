@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::FutureExt;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -19,10 +19,6 @@ use super::reply_body::ReplyBody;
 use super::{Connection, Handler, MethodInfo, Reply, Request, Service};
 use crate::incoming::{Incoming, MessageReader};
 use crate::{grpc_status, grpc_timeout};
-
-/// How long the rest of a message may take to show any progress. A client that stops in the middle would otherwise hold
-/// the memory of the whole message.
-const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
@@ -111,9 +107,14 @@ async fn call(
 
 async fn receive(mut body: HttpBody, info: MethodInfo, admitted: &mut Admitted<'_>) -> Result<Incoming> {
     let mut reader = MessageReader::new(info.max_message_bytes, info.align);
+    let stall_timeout = admitted.stall_timeout();
     loop {
-        let Ok(frame) = timeout(STALL_TIMEOUT, body.frame()).await else {
-            bail!(DeadlineExceeded, "no bytes for {} s in the middle of a message", STALL_TIMEOUT.as_secs());
+        let Ok(frame) = timeout(stall_timeout, body.frame()).await else {
+            bail!(
+                DeadlineExceeded,
+                "no bytes for {} s in the middle of a message",
+                stall_timeout.as_secs_f64()
+            );
         };
         match frame {
             Some(Ok(frame)) => {

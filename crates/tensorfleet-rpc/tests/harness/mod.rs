@@ -27,6 +27,11 @@ pub(crate) fn echo_server() -> TestServer {
     TestServer::start(0, Vec::new())
 }
 
+/// An echo server that does not wait long for the rest of a message.
+pub(crate) fn impatient_server(stall_timeout: Duration) -> TestServer {
+    TestServer::with_limits(0, Vec::new(), Limits { stall_timeout, ..Limits::default() })
+}
+
 pub(crate) fn channel(server: &TestServer) -> Channel {
     Channel::new(&format!("127.0.0.1:{}", server.port), ChannelOptions::default()).unwrap()
 }
@@ -37,6 +42,10 @@ impl TestServer {
     }
 
     pub(crate) fn start(port: u16, tensors: Vec<Tensor>) -> TestServer {
+        TestServer::with_limits(port, tensors, Limits::default())
+    }
+
+    fn with_limits(port: u16, tensors: Vec<Tensor>, limits: Limits) -> TestServer {
         let listener = Listener::bind(&format!("127.0.0.1:{port}")).unwrap();
         let port = listener.address().port();
         let handler = Arc::new(TestHandler {
@@ -47,13 +56,7 @@ impl TestServer {
         });
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
-        let task = tokio::spawn(serve(
-            listener,
-            handler.clone(),
-            Limits::default(),
-            stopped,
-            Duration::from_secs(20),
-        ));
+        let task = tokio::spawn(serve(listener, handler.clone(), limits, stopped, Duration::from_secs(20)));
         TestServer { port, handler, stop: Some(stop), task }
     }
 

@@ -1,4 +1,4 @@
-//! The messages in `generated/` are those that `proto/` describes. They are checked in because whoever builds Tensorfleet
+//! The messages in `crates/tensorfleet-proto/generated` are those that `proto/` describes. They are checked in because whoever builds Tensorfleet
 //! would otherwise first build a Protocol Buffers compiler; this test has one, and `cargo xtask proto` runs it to write.
 
 use std::error::Error;
@@ -12,8 +12,8 @@ const WRITE: &str = "TENSORFLEET_WRITE_PROTO";
 fn generated_messages_are_those_of_the_proto_files() -> Result<(), Box<dyn Error>> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let made = tempfile::tempdir()?;
-    generate(&package.join("../../proto"), made.path())?;
-    let kept = package.join("generated");
+    generate(&package.join("../proto"), made.path())?;
+    let kept = package.join("../crates/tensorfleet-proto/generated");
     let (expected, found) = (names(made.path())?, names(&kept)?);
     if std::env::var_os(WRITE).is_some() {
         for name in &expected {
