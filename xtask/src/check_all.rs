@@ -33,6 +33,12 @@ pub(crate) fn run(root: &Path) -> Outcome {
             Ok(false)
         })
     })?;
+    // Not among the tests of the workspace: what they depend on would change what everybody else is built with.
+    stage("models", &|| {
+        let models = ["-p", "tensorfleet-models", "--features", "loom", "--all-targets"];
+        let lints = cargo(root, &[&["clippy"], &models[..], &["--", "-D", "warnings"]].concat())?;
+        Ok(cargo(root, &[&["test"], &models[..]].concat())? && lints)
+    })?;
     stage("tests", &|| cargo(root, &["test", "--workspace", "--no-fail-fast"]))?;
 
     println!("── summary");

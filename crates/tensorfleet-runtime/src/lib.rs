@@ -6,12 +6,14 @@
 //! execute. Nothing here knows sockets: a remote partition will use the same executor, rendezvous and resources.
 
 pub mod checked_graph;
+mod completion;
 pub mod executor;
 mod functions;
 mod kernels;
 pub mod plan;
 mod rendezvous;
 mod session;
+mod sync;
 mod task;
 
 pub use kernels::Kernels;

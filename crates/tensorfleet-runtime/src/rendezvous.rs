@@ -7,11 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Result, Status, bail, ensure};
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_ops::variable::Variable;
+
+use crate::sync::Mutex;
 
 /// A rendezvous inside one task.
 #[derive(Default)]

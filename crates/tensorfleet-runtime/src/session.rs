@@ -20,6 +20,7 @@ use tensorfleet_ops::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};
 
 use crate::checked_graph::CheckedGraph;
+use crate::completion::Completion;
 use crate::executor::{Caller, Executable, Step, Trace};
 use crate::kernels::Kernels;
 use crate::plan::{self, Device, PlaceOptions, Signature};
@@ -321,35 +322,6 @@ impl Drop for Registration<'_> {
         running.steps.remove(&self.step_id);
         if running.is_closed && running.steps.is_empty() {
             self.inner.all_ended.notify_all();
-        }
-    }
-}
-
-/// Lets the caller's thread wait for its step.
-struct Completion<T> {
-    result: Mutex<Option<T>>,
-    arrived: Condvar,
-}
-
-impl<T> Default for Completion<T> {
-    fn default() -> Completion<T> {
-        Completion { result: Mutex::new(None), arrived: Condvar::new() }
-    }
-}
-
-impl<T> Completion<T> {
-    fn set(&self, result: T) {
-        *self.result.lock() = Some(result);
-        self.arrived.notify_one();
-    }
-
-    fn wait(&self) -> T {
-        let mut result = self.result.lock();
-        loop {
-            match result.take() {
-                Some(result) => return result,
-                None => self.arrived.wait(&mut result),
-            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Counts`]: how many inputs each node of an iteration still waits for, and whether dead ones have come.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Inputs (data and control together) a node can have, so that counts fit their fields.
 pub(super) const MAX_INPUTS: usize = (1 << 20) - 1;

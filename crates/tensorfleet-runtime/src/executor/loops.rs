@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tensorfleet_core::{Result, ensure};
-use tensorfleet_ops::kernel::FrameIteration;
+use tensorfleet_ops::kernel::{FrameIteration, Value};
 
 use super::counts::Counts;
 use super::executable::FrameLayout;
@@ -24,7 +24,7 @@ pub(super) type IterationRef = Option<Arc<Iteration>>;
 
 /// Counters and slots for one pass over a frame's nodes.
 pub(super) struct Iteration {
-    pub(super) slots: Slots,
+    pub(super) slots: Slots<Value>,
     pub(super) counts: Counts,
     /// Loops entered from this iteration.
     children: Mutex<Vec<(FrameIndex, Arc<Frame>)>>,

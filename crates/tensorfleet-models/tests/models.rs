@@ -1,0 +1,22 @@
+//! Runs the models, one test each.
+
+/// `file: model, model;` for the models of each file.
+macro_rules! models {
+    ($($file:ident: $($model:ident),+;)+) => {
+        $(mod $file { $(#[test] fn $model() { tensorfleet_models::$file::$model(); })+ })+
+    };
+}
+
+models! {
+    completions: a_result_reaches_its_waiter_whenever_it_comes;
+    executor:
+        a_node_runs_once_and_sees_all_its_inputs,
+        a_dead_input_is_never_overlooked,
+        a_merge_runs_once_with_the_value_that_won,
+        a_merge_is_alive_if_one_input_is,
+        a_merge_of_dead_inputs_runs_once_and_is_dead;
+    rendezvouses:
+        every_value_meets_one_receiver,
+        an_abort_answers_every_receiver_once,
+        a_receiver_is_withdrawn_or_answered;
+}
