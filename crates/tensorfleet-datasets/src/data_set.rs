@@ -199,7 +199,8 @@ fn convert(pixels: &[u8], row: &mut [f32]) {
             by_any_processor(pixels, row);
         }
         if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature was just found present, and the body is safe.
+            // SAFETY: `by_avx2` is unsafe only because the processor must have AVX2, which was just found; its body is safe
+            // code.
             return unsafe { by_avx2(pixels, row) };
         }
     }

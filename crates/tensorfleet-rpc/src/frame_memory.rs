@@ -32,7 +32,9 @@ mod glibc {
     }
 
     pub(super) fn keep() {
-        // SAFETY: `mallopt` takes plain numbers, locks what it changes, and ignores what it does not understand.
+        // SAFETY: the signature is that of <malloc.h>. `mallopt` takes two numbers and no pointer, holds the allocator's own
+        // lock while it changes its settings, so that other threads may allocate meanwhile, and ignores what it does not
+        // understand.
         unsafe {
             mallopt(M_MMAP_THRESHOLD, MAP_FROM_BYTES);
             mallopt(M_TRIM_THRESHOLD, KEEP_BYTES);

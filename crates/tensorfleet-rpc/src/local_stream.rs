@@ -48,7 +48,8 @@ impl LocalStream {
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.socket.poll_read_ready(cx))?;
-            // SAFETY: only the system writes into these bytes, and it makes none of them uninitialised.
+            // SAFETY: whoever has these bytes must not make initialised ones uninitialised. They go to `recv` alone, which
+            // lets the system write what has arrived and leaves the others as they are.
             let free = unsafe { buf.unfilled_mut() };
             let wanted = free.len();
             match SockRef::from(self.socket.get_ref()).recv(free) {
@@ -57,7 +58,7 @@ impl LocalStream {
                     if count > 0 && count < wanted {
                         ready.clear_ready();
                     }
-                    // SAFETY: the system has written that many bytes.
+                    // SAFETY: `recv` has returned how many bytes the system has written, from the first free one on.
                     unsafe { buf.assume_init(count) };
                     buf.advance(count);
                     return Poll::Ready(Ok(()));
@@ -138,7 +139,8 @@ impl LocalStream {
 
 /// A socket about which the runtime tells.
 fn registered(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
-    // SAFETY: what is registered owns the socket, so that its descriptor stays open, and the same, as long as it is.
+    // SAFETY: the descriptor must stay open, and be the same, while it is registered. It is that of `socket`, which
+    // `AsyncFd` takes over and closes only after it has deregistered it; nothing takes it out or replaces it.
     Ok(unsafe { AsyncFd::register_with_interest(socket, interest) }?)
 }
 

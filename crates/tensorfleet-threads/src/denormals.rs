@@ -42,10 +42,16 @@ impl Drop for FlushDenormals {
 
 /// The register that has the mode.
 ///
-/// The compiler assumes that it is never changed. What it may do because of that is to compute, while it compiles, an
-/// operation on constants whose result is denormal, or to move an operation across the change: then a denormal number
-/// survives where it would have become zero. No more follows: memory safety rests on no result of floating-point
-/// arithmetic.
+/// **By the letter this is undefined behaviour.** Rust assumes that the floating-point environment is never changed: the
+/// standard library says of `_mm_setcsr`, which writes the same register, that to change such bits is immediate undefined
+/// behaviour, even if they are changed back, unless all arithmetic meanwhile is inline assembly too. Kernels are not. We
+/// do it knowingly: TensorFlow's results can be had in no other way, and Rust offers none that is defined.
+///
+/// What compilers make of the assumption today is to compute an operation on constants while they compile, or to move an
+/// operation across the change, so that a denormal number survives where it would have become zero, or the other way
+/// round. That is harmless here: nothing but values of tensors depends on it. What a later compiler concludes nobody can
+/// promise; so the change is confined to these few lines and to the life of a guard around kernels, the test below fails
+/// if it has no effect, and every run of the tests compares the recorded results of TensorFlow.
 #[cfg(target_arch = "x86_64")]
 mod control {
     use std::arch::asm;
@@ -57,14 +63,16 @@ mod control {
 
     pub(super) fn read() -> Word {
         let mut word: Word = 0;
-        // SAFETY: stores the register's four bytes into `word` and touches nothing else.
+        // SAFETY: the instruction stores the register's four bytes into `word`, which is as long, aligned and ours alone,
+        // and touches nothing else.
         unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags)) };
         word
     }
 
     pub(super) fn write(word: Word) {
-        // SAFETY: `word` was read from the register, with nothing but the two bits above added, so it is valid, and
-        // exceptions stay masked. What the compiler makes of the change is said above.
+        // SAFETY: `word` was read from the register, with nothing but the two bits above added, so it is valid for the
+        // processor, exceptions stay masked, and the instruction reads only its four bytes. It breaks Rust's assumption
+        // about the floating-point environment, with the consequences that the comment on `control` accepts.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags, readonly)) };
     }
 }
@@ -80,14 +88,15 @@ mod control {
 
     pub(super) fn read() -> Word {
         let word: Word;
-        // SAFETY: reads a register that every program may read.
+        // SAFETY: every program may read this register; the instruction touches no memory.
         unsafe { asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack, preserves_flags)) };
         word
     }
 
     pub(super) fn write(word: Word) {
-        // SAFETY: `word` was read from the register, with nothing but the bit above added. What the compiler makes of
-        // the change is said for the other architecture.
+        // SAFETY: `word` was read from the register, with nothing but the bit above added, so it is valid for the
+        // processor and traps stay masked; the instruction touches no memory. It breaks Rust's assumption about the
+        // floating-point environment, with the consequences that the comment on `control` for x86-64 accepts.
         unsafe { asm!("msr fpcr, {}", in(reg) word, options(nomem, nostack, preserves_flags)) };
     }
 }

@@ -141,8 +141,9 @@ fn die_with_parent(command: &mut Command) {
             false => Err(std::io::ErrorKind::Interrupted.into()),
         }
     };
-    // SAFETY: between fork and exec only calls are allowed that are safe in a signal handler. The closure makes two system
-    // calls through thin wrappers and compares numbers; it allocates nothing and takes no lock.
+    // SAFETY: between fork and exec, in a process that may have had other threads, only what is safe in a signal handler is
+    // allowed: another thread may have held any lock. The closure makes two system calls through thin wrappers and
+    // compares numbers; it allocates nothing, takes no lock and does not unwind.
     unsafe {
         command.pre_exec(prepare);
     }

@@ -45,7 +45,8 @@ struct Helpers {
 // SAFETY: `work` points to a `Sync` closure, which any thread may call; that it is only called while it lives is what the
 // count of helpers is for. The other fields are `Send` by themselves.
 unsafe impl Send for Job {}
-// SAFETY: as above; shared access to `work` is reading a pointer that never changes, and the other fields are `Sync`.
+// SAFETY: shared access to `work` is reading a pointer that never changes and calling a `Sync` closure, which any threads
+// may call at once, while the count of helpers keeps it alive. The other fields are `Sync` by themselves.
 unsafe impl Sync for Job {}
 
 impl Job {
