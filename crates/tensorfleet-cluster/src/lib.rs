@@ -9,7 +9,6 @@ mod fleet_messages;
 mod graph_version;
 mod io;
 mod master;
-mod notice;
 mod peers;
 mod random;
 mod recent_requests;

@@ -12,6 +12,7 @@ mod dtype;
 mod graph;
 mod graph_def;
 pub mod memory;
+pub mod notice;
 mod resource_handle;
 mod shape;
 mod status;

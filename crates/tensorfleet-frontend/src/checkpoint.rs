@@ -10,6 +10,8 @@ use tensorfleet_core::{DType, Result, Shape, Status, Tensor};
 use tensorfleet_files::bundle::BundleReader;
 use tensorfleet_files::tensor_slice::TensorSlice;
 
+use crate::listing::listed_in_quotes;
+
 /// An open checkpoint: which tensors it has, and their values. Values are read when they are asked for, from any thread.
 ///
 /// ```
@@ -159,18 +161,6 @@ fn in_checkpoint(prefix: &str, status: Status) -> Status {
     }
 }
 
-/// How many names an error shows.
-const SHOWN_NAMES: usize = 5;
-
-/// Names joined for an error, cut with a count.
-pub(crate) fn listed(names: &[&str]) -> String {
-    let shown = names.iter().take(SHOWN_NAMES).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(SHOWN_NAMES) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 /// The end of a sentence about a name that is missing: which of `known` are near to it.
 pub(crate) fn near_names(missing: &str, known: &[&str]) -> String {
     let mut near: Vec<(usize, &str)> =
@@ -178,8 +168,8 @@ pub(crate) fn near_names(missing: &str, known: &[&str]) -> String {
     near.sort();
     let near: Vec<&str> = near.into_iter().take(3).map(|(_, name)| name).collect();
     match (near.is_empty(), known.is_empty()) {
-        (false, _) => format!("; it has {}, which are near to that name", listed(&near)),
-        (true, false) => format!("; it has {}", listed(known)),
+        (false, _) => format!("; it has {}, which are near to that name", listed_in_quotes(&near)),
+        (true, false) => format!("; it has {}", listed_in_quotes(known)),
         (true, true) => "; it has no tensors at all".to_string(),
     }
 }
@@ -226,11 +216,5 @@ mod tests {
         assert!(near_names("model/dense/bias", &known).contains("'dense/bias'"));
         assert!(near_names("nothing", &known).starts_with("; it has 'dense/kernel', 'dense/bias'"));
         assert!(near_names("x", &[]).contains("no tensors"));
-    }
-
-    #[test]
-    fn long_lists_are_cut() {
-        assert_eq!(listed(&["a", "b"]), "'a', 'b'");
-        assert_eq!(listed(&["a"; 8]), "'a', 'a', 'a', 'a', 'a' and 3 more");
     }
 }

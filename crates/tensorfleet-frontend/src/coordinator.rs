@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tensorfleet_core::{Code, Result, Status};
 
-use crate::notice;
+use crate::listing::listed;
 
 /// How long [`Coordinator::join`] gives threads to end after a stop was requested, as in TensorFlow.
 pub(crate) const STOP_GRACE_PERIOD: Duration = Duration::from_secs(120);
 
 /// How long threads may take to end by themselves before their session is closed under them. Threads that wait for a
 /// queue are woken at once; one that applies gradients of synchronous replicas may wait for a gradient that never comes.
-pub(crate) const END_BEFORE_CLOSE: Duration = Duration::from_secs(1);
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often threads that were not started here, and so cannot announce their end, are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Ends a group of threads together. A handle: clones coordinate the same threads.
 ///
@@ -220,7 +220,7 @@ impl Coordinator {
         Err(Status::deadline_exceeded(format!(
             "Coordinator stopped with threads still running after {} s: {}",
             stop_grace_period.as_secs_f64(),
-            notice::some_of(&stragglers)
+            listed(&stragglers)
         )))
     }
 
@@ -238,7 +238,7 @@ impl Coordinator {
                     return false;
                 }
             }
-            self.0.changed.wait_for(&mut state, LOOK_EVERY);
+            self.0.changed.wait_for(&mut state, POLL_INTERVAL);
         }
         true
     }

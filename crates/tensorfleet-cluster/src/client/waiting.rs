@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tensorfleet_rpc::Channel;
 
-use crate::notice;
+use tensorfleet_core::notice;
 
 /// The first report comes after this time, and one more each time it passes again.
 const REPORT_EVERY: Duration = Duration::from_secs(5);

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
-use tensorfleet_core::{Code, DeviceName, Result, Status, bail};
+use tensorfleet_core::{Code, DeviceName, Result, Status, bail, notice};
 use tensorfleet_proto::tensorflow::DeviceAttributes;
 
 use crate::cluster_spec::{ClusterSpec, TaskId};
 use crate::fleet_messages::STATUS_METHOD;
-use crate::notice;
 use crate::peers::{Peer, Peers};
 use crate::service::{CLUSTER_HEADER, TASK_HEADER};
 use crate::status::TaskStatus;

@@ -4,12 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tensorfleet_core::{Code, NodeId, Result, Status, ensure};
+use tensorfleet_core::{Code, NodeId, Result, Status, ensure, notice};
 
 use super::queue::Queue;
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Operation};
-use crate::notice;
 use crate::session::Session;
 
 /// What fills a queue: operations that are run again and again, each by a thread of its own.

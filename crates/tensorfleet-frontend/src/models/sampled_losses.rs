@@ -1,4 +1,5 @@
-//! Losses over very many classes, of which each step looks at the true ones and at a few that are drawn.
+//! Sampled losses (sampled softmax, NCE): over very many classes, of which each step computes the true ones and a sample of
+//! the others.
 
 use tensorfleet_core::{DType, PartialShape, Result, Status};
 
@@ -11,54 +12,54 @@ use crate::graph::{Graph, Output};
 /// # use tensorfleet::{CandidateSampler, Graph, Session};
 /// let g = Graph::new();
 /// let labels = g.constant([[3i64], [5]]);
-/// let drawn = CandidateSampler::uniform(10).seed(1).sample(&labels, 4)?;
-/// let ids = Session::new(&g).run(&drawn.ids)?;
+/// let sampled = CandidateSampler::uniform(10).seed(1).sample(&labels, 4)?;
+/// let ids = Session::new(&g).run(&sampled.ids)?;
 /// assert!(ids.as_slice::<i64>()?.iter().all(|id| (0..10).contains(id)));
 /// # let _ = &g;
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct CandidateSampler {
-    distribution: Drawn,
+    distribution: SampledBy,
     classes: i64,
     is_unique: bool,
     seed: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
-enum Drawn {
+enum SampledBy {
     Uniform,
     LogUniform,
     Unigram { counts: Vec<f32>, distortion: f32 },
     LearnedUnigram,
 }
 
-/// Classes that were drawn, and how often each class was to be expected among them.
+/// Classes that were sampled, and how often each class was to be expected among them.
 #[derive(Clone, Debug)]
 pub struct Candidates {
     /// The classes, an int64 vector.
     pub ids: Output,
     /// How often each true class was to be expected, in the shape of the labels.
     pub true_expected: Output,
-    /// How often each drawn class was to be expected.
+    /// How often each sampled class was to be expected.
     pub expected: Output,
 }
 
 impl CandidateSampler {
     /// All classes alike.
     pub fn uniform(classes: i64) -> CandidateSampler {
-        CandidateSampler { distribution: Drawn::Uniform, classes, is_unique: true, seed: None }
+        CandidateSampler { distribution: SampledBy::Uniform, classes, is_unique: true, seed: None }
     }
 
     /// Small classes more often, by Zipf's law: for words numbered from the most frequent one on.
     pub fn log_uniform(classes: i64) -> CandidateSampler {
-        CandidateSampler { distribution: Drawn::LogUniform, ..CandidateSampler::uniform(classes) }
+        CandidateSampler { distribution: SampledBy::LogUniform, ..CandidateSampler::uniform(classes) }
     }
 
     /// Classes in proportion to these counts to the power of `distortion`; 0.75 is usual for words.
     pub fn unigram(counts: Vec<f32>, distortion: f32) -> CandidateSampler {
         let classes = counts.len() as i64;
-        let distribution = Drawn::Unigram { counts, distortion };
+        let distribution = SampledBy::Unigram { counts, distortion };
         CandidateSampler { distribution, ..CandidateSampler::uniform(classes) }
     }
 
@@ -69,18 +70,18 @@ impl CandidateSampler {
     /// # use tensorfleet::{CandidateSampler, Graph, Session};
     /// let g = Graph::new();
     /// let labels = g.constant([[2i64], [2]]);
-    /// let drawn = CandidateSampler::learned_unigram(4).unique(false).seed(1).sample(&labels, 2)?;
+    /// let sampled = CandidateSampler::learned_unigram(4).unique(false).seed(1).sample(&labels, 2)?;
     /// let session = Session::new(&g);
-    /// let expected = |_| Ok(session.run(&drawn.true_expected)?.as_slice::<f32>()?[0]);
+    /// let expected = |_| Ok(session.run(&sampled.true_expected)?.as_slice::<f32>()?[0]);
     /// let expected: Vec<f32> = (0..3).map(expected).collect::<Result<_, tensorfleet::Status>>()?;
     /// assert_eq!(expected, [0.5, 1.0, 1.25]);
     /// # Ok::<(), tensorfleet::Status>(())
     /// ```
     pub fn learned_unigram(classes: i64) -> CandidateSampler {
-        CandidateSampler { distribution: Drawn::LearnedUnigram, ..CandidateSampler::uniform(classes) }
+        CandidateSampler { distribution: SampledBy::LearnedUnigram, ..CandidateSampler::uniform(classes) }
     }
 
-    /// Whether a class is drawn only once; it is if nothing is said.
+    /// Whether a class is sampled only once; it is if nothing is said.
     pub fn unique(mut self, is_unique: bool) -> CandidateSampler {
         self.is_unique = is_unique;
         self
@@ -96,20 +97,24 @@ impl CandidateSampler {
     pub fn sample(&self, labels: &Output, count: i64) -> Result<Candidates> {
         let graph = labels.graph();
         let op = match self.distribution {
-            Drawn::Uniform => "UniformCandidateSampler",
-            Drawn::LogUniform => "LogUniformCandidateSampler",
-            Drawn::Unigram { .. } => "FixedUnigramCandidateSampler",
-            Drawn::LearnedUnigram => "LearnedUnigramCandidateSampler",
+            SampledBy::Uniform => "UniformCandidateSampler",
+            SampledBy::LogUniform => "LogUniformCandidateSampler",
+            SampledBy::Unigram { .. } => "FixedUnigramCandidateSampler",
+            SampledBy::LearnedUnigram => "LearnedUnigramCandidateSampler",
         };
         let (seed, seed2) = graph.seeds_for(self.seed);
-        let drawn = labels.cast(DType::Int64)?.op(op).attr("num_true", true_classes(labels)?);
-        let drawn = drawn.attr("num_sampled", count).attr("unique", self.is_unique);
-        let mut drawn = drawn.attr("range_max", self.classes).attr("seed", seed).attr("seed2", seed2);
-        if let Drawn::Unigram { counts, distortion } = &self.distribution {
-            drawn = drawn.attr("unigrams", counts.clone()).attr("distortion", *distortion);
+        let sampled = labels.cast(DType::Int64)?.op(op).attr("num_true", true_classes(labels)?);
+        let sampled = sampled.attr("num_sampled", count).attr("unique", self.is_unique);
+        let mut sampled = sampled.attr("range_max", self.classes).attr("seed", seed).attr("seed2", seed2);
+        if let SampledBy::Unigram { counts, distortion } = &self.distribution {
+            sampled = sampled.attr("unigrams", counts.clone()).attr("distortion", *distortion);
         }
-        let drawn = drawn.build()?;
-        Ok(Candidates { ids: drawn.output(0), true_expected: drawn.output(1), expected: drawn.output(2) })
+        let sampled = sampled.build()?;
+        Ok(Candidates {
+            ids: sampled.output(0),
+            true_expected: sampled.output(1),
+            expected: sampled.output(2),
+        })
     }
 }
 
@@ -148,7 +153,7 @@ pub struct SampledLoss {
 }
 
 impl SampledLoss {
-    /// A loss over so many classes, 64 of them drawn by [`CandidateSampler::log_uniform`] if nothing else is said.
+    /// A loss over so many classes, 64 of them sampled by [`CandidateSampler::log_uniform`] if nothing else is said.
     pub fn new(
         weights: impl Into<EmbeddingParams>,
         biases: impl Into<EmbeddingParams>,
@@ -165,25 +170,25 @@ impl SampledLoss {
         }
     }
 
-    /// How many classes are drawn in each step.
+    /// How many classes are sampled in each step.
     pub fn num_sampled(mut self, count: i64) -> SampledLoss {
         self.num_sampled = count;
         self
     }
 
-    /// How classes are drawn.
+    /// How classes are sampled.
     pub fn sampler(mut self, sampler: CandidateSampler) -> SampledLoss {
         self.sampler = sampler;
         self
     }
 
-    /// Classes that were drawn elsewhere.
+    /// Classes that were sampled elsewhere.
     pub fn candidates(mut self, candidates: Candidates) -> SampledLoss {
         self.candidates = Some(candidates);
         self
     }
 
-    /// Whether drawn classes that are true are left out. If nothing is said, they are by [`SampledLoss::softmax`] and not by
+    /// Whether sampled classes that are true are left out. If nothing is said, they are by [`SampledLoss::softmax`] and not by
     /// [`SampledLoss::nce`].
     pub fn remove_accidental_hits(mut self, removes: bool) -> SampledLoss {
         self.removes_hits = Some(removes);
@@ -197,7 +202,7 @@ impl SampledLoss {
     }
 
     /// Noise-contrastive estimation: for each example (a row of `inputs`) the loss of telling its true classes, a row of
-    /// `labels`, from those that were drawn.
+    /// `labels`, from those that were sampled.
     pub fn nce(self, labels: &Output, inputs: &Output) -> Result<Output> {
         inputs.graph().clone().name_scope("nce_loss", || {
             let (logits, labels) = self.logits(labels, inputs, false)?;
@@ -205,7 +210,7 @@ impl SampledLoss {
         })
     }
 
-    /// The softmax cross entropy of the true classes among those that were drawn, for each example. For training only: what the
+    /// The softmax cross entropy of the true classes among those that were sampled, for each example. For training only: what the
     /// model says is the softmax over all classes.
     pub fn softmax(self, labels: &Output, inputs: &Output) -> Result<Output> {
         inputs.graph().clone().name_scope("sampled_softmax_loss", || {
@@ -214,18 +219,18 @@ impl SampledLoss {
         })
     }
 
-    /// Logits and labels: columns of the true classes, then of those that were drawn.
+    /// Logits and labels: columns of the true classes, then of those that were sampled.
     fn logits(self, labels: &Output, inputs: &Output, removes_hits: bool) -> Result<(Output, Output)> {
         let graph = inputs.graph();
         let num_true = true_classes(labels)?;
         let columns = i32::try_from(num_true)
             .map_err(|_| Status::invalid_argument(format!("{num_true} true classes are too many")))?;
         let labels = labels.cast(DType::Int64)?;
-        let drawn = match self.candidates {
+        let sampled = match self.candidates {
             Some(candidates) => candidates,
             None => self.sampler.sample(&labels, self.num_sampled)?,
         };
-        let ids = drawn.ids.stop_gradient()?;
+        let ids = sampled.ids.stop_gradient()?;
         let flat = labels.reshape([-1])?;
         let all = graph.concat([&flat, &ids], 0)?;
         // Looked up together, so that a part of divided weights is asked once.
@@ -247,24 +252,24 @@ impl SampledLoss {
             }
             Ok(parts)
         };
-        let [true_weights, drawn_weights] = of_all(self.weights)?;
-        let [true_biases, drawn_biases] = of_all(self.biases)?;
+        let [true_weights, sampled_weights] = of_all(self.weights)?;
+        let [true_biases, sampled_biases] = of_all(self.biases)?;
 
         let size = dimension(&true_weights)?;
         let true_weights = true_weights.reshape([-1, columns, size])?;
         let products = inputs.expand_dims(1)?.mul(true_weights)?;
         let true_logits = products.reduce_sum([2])?.add(true_biases.reshape([-1, columns])?)?;
-        let products = inputs.op("MatMul").input(drawn_weights).attr("transpose_b", true).output()?;
-        let mut drawn_logits = products.add(drawn_biases)?;
+        let products = inputs.op("MatMul").input(sampled_weights).attr("transpose_b", true).output()?;
+        let mut sampled_logits = products.add(sampled_biases)?;
         if self.removes_hits.unwrap_or(removes_hits) {
-            drawn_logits = drawn_logits.add(hits(&labels, &ids, num_true, &drawn_logits)?)?;
+            sampled_logits = sampled_logits.add(hits(&labels, &ids, num_true, &sampled_logits)?)?;
         }
-        // A class that is drawn often is not to be held more unlikely for that.
-        let true_logits = true_logits.sub(drawn.true_expected.stop_gradient()?.log()?)?;
-        let drawn_logits = drawn_logits.sub(drawn.expected.stop_gradient()?.log()?)?;
+        // A class that is sampled often is not to be held more unlikely for that.
+        let true_logits = true_logits.sub(sampled.true_expected.stop_gradient()?.log()?)?;
+        let sampled_logits = sampled_logits.sub(sampled.expected.stop_gradient()?.log()?)?;
         let ones = (true_logits.op("OnesLike").output()? / num_true as f32).check()?;
-        let labels = graph.concat([ones, drawn_logits.zeros_like()?], 1)?;
-        Ok((graph.concat([true_logits, drawn_logits], 1)?, labels))
+        let labels = graph.concat([ones, sampled_logits.zeros_like()?], 1)?;
+        Ok((graph.concat([true_logits, sampled_logits], 1)?, labels))
     }
 }
 
@@ -278,10 +283,10 @@ fn dimension(rows: &Output) -> Result<i32> {
     })
 }
 
-/// A number that makes a logit hopeless, for each drawn class that is true.
-fn hits(labels: &Output, drawn: &Output, num_true: i64, logits: &Output) -> Result<Output> {
+/// A number that makes a logit hopeless, for each sampled class that is true.
+fn hits(labels: &Output, sampled: &Output, num_true: i64, logits: &Output) -> Result<Output> {
     let graph: &Graph = labels.graph();
-    let hits = labels.op("ComputeAccidentalHits").input(drawn).attr("num_true", num_true);
+    let hits = labels.op("ComputeAccidentalHits").input(sampled).attr("num_true", num_true);
     let hits = hits.build()?;
     let rows = hits.output(0).expand_dims(1)?;
     let columns = hits.output(1).cast(DType::Int32)?.expand_dims(1)?;

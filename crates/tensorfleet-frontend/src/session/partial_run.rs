@@ -6,12 +6,12 @@
 use smallvec::SmallVec;
 use tensorfleet_cluster::RemotePartialRun;
 use tensorfleet_core::{Endpoint, Result, Status, Tensor, ensure};
-use tensorfleet_ops::builder::{GraphBuilder, adapt_literal};
+use tensorfleet_ops::builder::GraphBuilder;
 
 use super::backend::Backend;
 use super::fetch::{Fetch, Request, Results};
 use super::session::{Feed, Session, tensor_name};
-use crate::graph::{Adapts, Graph, IntoTensor, Output};
+use crate::graph::{Graph, IntoTensor, Output};
 
 /// A run in parts; see [`Session::partial_run`].
 pub struct PartialRun<'a> {
@@ -87,16 +87,7 @@ pub struct PartialStep<'a> {
 impl PartialStep<'_> {
     /// Feeds `value` in place of `output`. A literal takes the dtype of the output.
     pub fn feed(mut self, output: &Output, value: impl IntoTensor) -> Self {
-        let feed = || -> Result<(Endpoint, Tensor)> {
-            let (tensor, adapts) = value.into_tensor();
-            let tensor = tensor?;
-            let endpoint = output.endpoint_in(self.run.graph())?;
-            let adapted = match adapts {
-                Adapts::Yes => adapt_literal(&tensor, output.dtype()?),
-                Adapts::No => None,
-            };
-            Ok((endpoint, adapted.unwrap_or(tensor)))
-        };
+        let feed = || Ok((output.endpoint_in(self.run.graph())?, output.adapted(value)?));
         match feed() {
             Ok(feed) => self.feeds.push(feed),
             Err(status) => self.error = self.error.or(Some(status)),

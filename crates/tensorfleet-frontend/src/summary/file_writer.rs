@@ -27,7 +27,7 @@ const MAX_QUEUE: usize = 10;
 /// TensorFlow's flush interval.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(120);
 /// No healthy disk needs so long for an event; a training is worth more than its summaries.
-const STALL_LIMIT: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Writes events into a file `events.out.tfevents.SECONDS.HOST` of a directory, where TensorBoard finds them.
 ///
@@ -83,7 +83,7 @@ pub struct FileWriterOptions {
 impl Default for FileWriterOptions {
     fn default() -> FileWriterOptions {
         let limits =
-            Limits { max_queue: MAX_QUEUE, flush_interval: FLUSH_INTERVAL, stall_limit: STALL_LIMIT };
+            Limits { max_queue: MAX_QUEUE, flush_interval: FLUSH_INTERVAL, stall_limit: STALL_TIMEOUT };
         FileWriterOptions { limits, suffix: String::new() }
     }
 }

@@ -14,10 +14,10 @@ use crate::graph::{Arg, Graph, OpBuilder, Operand, OperandList, Output};
 /// The collection that summaries are added to unless they name others.
 pub const SUMMARIES: &str = "summaries";
 
-/// What floats that are no number look like in pictures: opaque red.
+/// What floats that are no number look like in images: opaque red.
 const BAD_COLOR: [u8; 4] = [255, 0, 0, 255];
 
-/// How many pictures or clips of a batch a summary keeps unless told otherwise.
+/// How many images or clips of a batch a summary keeps unless told otherwise.
 const MAX_OUTPUTS: i64 = 3;
 
 /// A summary about to be built, for those that need more than [`Graph::scalar_summary`] and its siblings offer.
@@ -65,8 +65,8 @@ impl Graph {
         self.summary(name).histogram(values)
     }
 
-    /// Up to `max_outputs` pictures of a `[batch, height, width, channels]` tensor with 1, 3 or 4 channels. Bytes are
-    /// shown as they are; floats of one picture are scaled together: to 0…255 if none is negative, else so that 0
+    /// Up to `max_outputs` images of a `[batch, height, width, channels]` tensor with 1, 3 or 4 channels. Bytes are
+    /// shown as they are; floats of one image are scaled together: to 0…255 if none is negative, else so that 0
     /// becomes 128. A pixel that is not finite is red.
     pub fn image_summary(&self, name: &str, images: impl Operand, max_outputs: i64) -> Result<Output> {
         self.summary(name).image(images, max_outputs)
@@ -136,7 +136,7 @@ impl SummaryBuilder {
         self.build("HistogramSummary", |op| Ok(op.input(values)))
     }
 
-    /// Pictures; see [`Graph::image_summary`].
+    /// Images; see [`Graph::image_summary`].
     pub fn image(self, images: impl Operand, max_outputs: i64) -> Result<Output> {
         let bad_color = Tensor::vector(&BAD_COLOR)?;
         self.build("ImageSummary", |op| {

@@ -39,10 +39,11 @@
 //!   [`CheckpointReader`](crate::checkpoint::CheckpointReader) looks into one.
 //! - **Threads**: [`Coordinator`] ends several together, [`QueueRunner`] keeps a queue filled.
 
+mod backoff;
 mod checkpoint_state;
 mod clip;
 mod global_step;
-mod graph_file;
+mod graph_pbtxt;
 mod hooks;
 mod import_meta_graph;
 mod learning_rate;
@@ -67,7 +68,7 @@ pub use checkpoint_state::{
     CheckpointState, RestorePoint, checkpoint_exists, get_checkpoint_state, latest_checkpoint, restore_point,
     update_checkpoint_state,
 };
-pub use graph_file::write_graph;
+pub use graph_pbtxt::write_graph;
 pub use hooks::{
     CheckpointSaverHook, CheckpointSaverListener, Every, FeedFnHook, FinalOpsHook, GlobalStepWaiterHook,
     LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook, SummarySaverHook,

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_core::{Result, Status, Tensor, notice};
 
+use super::backoff::Backoff;
 use super::session_creator::SessionCreator;
 use super::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
-use super::session_manager::{MAX_WAIT, Wait, is_preemption};
-use crate::coordinator::{Coordinator, END_BEFORE_CLOSE, STOP_GRACE_PERIOD};
+use super::session_manager::{MAX_WAIT, is_preemption};
+use crate::coordinator::{CLOSE_TIMEOUT, Coordinator, STOP_GRACE_PERIOD};
 use crate::graph::{Graph, IntoTensor, Output};
-use crate::notice;
+use crate::listing::listed;
 use crate::session::{Fetch, Session, Step};
 
 /// The longest pause between two attempts to replace a session.
@@ -102,13 +103,13 @@ impl MonitoredSession {
             MonitoredSession { creator, hooks, current: None, stop_grace_period, max_wait, recovery };
         let graph = opened.creator.graph().clone();
         opened.hooks.iter_mut().try_for_each(|hook| hook.begin(&graph))?;
-        let mut wait = opened.patience();
-        opened.ensure_session(&mut wait)?;
+        let mut backoff = opened.backoff();
+        opened.ensure_session(&mut backoff)?;
         Ok(opened)
     }
 
-    fn patience(&self) -> Wait {
-        Wait::new(self.max_wait, LONGEST_PAUSE)
+    fn backoff(&self) -> Backoff {
+        Backoff::new(self.max_wait, LONGEST_PAUSE)
     }
 
     /// The graph it runs.
@@ -209,21 +210,18 @@ impl MonitoredSession {
     fn close_current(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
         current.coordinator.request_stop();
-        current.coordinator.wait_for_threads(END_BEFORE_CLOSE.min(self.stop_grace_period));
+        current.coordinator.wait_for_threads(CLOSE_TIMEOUT.min(self.stop_grace_period));
         // What still waits for a queue ends with the session. The servers may be gone, which is no matter here.
         let _ = current.session.close();
         let stragglers = current.coordinator.join_threads(self.stop_grace_period);
         if !stragglers.is_empty() {
-            notice::warn(format!(
-                "threads still run after the session ended: {}",
-                notice::some_of(&stragglers)
-            ));
+            notice::warn(format!("threads still run after the session ended: {}", listed(&stragglers)));
         }
         current.coordinator.raise_requested_error()
     }
 
     /// Opens a session if there is none, and tells the hooks.
-    fn ensure_session(&mut self, wait: &mut Wait) -> Result<()> {
+    fn ensure_session(&mut self, backoff: &mut Backoff) -> Result<()> {
         while self.current.is_none() {
             let opened = self.open_session();
             match opened {
@@ -231,7 +229,7 @@ impl MonitoredSession {
                 Err(error) if self.recovers_from(&error) => {
                     let _ = self.close_current();
                     let what = || format!("a session, which could not be made: {}", error.text());
-                    wait.pause_after(Some(&error), what)?;
+                    backoff.pause_after(Some(&error), what)?;
                 }
                 Err(error) => {
                     let _ = self.close_current();
@@ -258,9 +256,9 @@ impl MonitoredSession {
         &mut self,
         mut work: impl FnMut(&mut Current, &mut [Box<dyn SessionHook>]) -> Result<R>,
     ) -> Result<R> {
-        let mut wait = self.patience();
+        let mut backoff = self.backoff();
         loop {
-            self.ensure_session(&mut wait)?;
+            self.ensure_session(&mut backoff)?;
             let Some(current) = &mut self.current else { continue };
             let error = match work(current, &mut self.hooks) {
                 Ok(value) => return Ok(value),
@@ -277,10 +275,10 @@ impl MonitoredSession {
             notice::warn(format!(
                 "a run failed, probably because a task of the cluster was lost; the session is closed and another one \
                  made, for at most {} s: {cause}",
-                wait.left().as_secs()
+                backoff.remaining().as_secs()
             ));
             let _ = self.close_current();
-            wait.pause(|| format!("a session in which the run succeeds: {cause}"))?;
+            backoff.pause(|| format!("a session in which the run succeeds: {cause}"))?;
         }
     }
 }

@@ -14,32 +14,27 @@
 //!   directory, with a warning.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tensorfleet_core::{Code, Result, Status, Tensor};
+use tensorfleet_core::{Code, Result, Status, Tensor, notice};
 
+use super::backoff::Backoff;
 use super::checkpoint_state::{
     Candidate, Candidates, STATE_FILE, checkpoint_exists, missing, unnamed_checkpoints,
 };
 use super::saver::Saver;
 use crate::checkpoint::CheckpointReader;
 use crate::graph::{Graph, Operation, Output};
-use crate::notice;
+use crate::listing::listed;
 use crate::session::{Session, SessionOptions};
 
-/// The longest time between two looks at a model that is not ready, as in TensorFlow.
+/// The longest time between two checks of a model that is not ready, as in TensorFlow.
 pub(crate) const RECOVERY_WAIT: Duration = Duration::from_secs(30);
 /// How long to wait for a model to become ready, as in TensorFlow.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(7200);
 
-/// The first look at a model that is not ready comes after this time, ...
-const FIRST_POLL: Duration = Duration::from_millis(50);
-/// ... later ones come more and more slowly up to this: a look costs a run of a few small nodes.
-const SLOWEST_POLL: Duration = Duration::from_secs(1);
-/// How often a wait is reported.
-const REPORT_EVERY: Duration = Duration::from_secs(10);
-/// How long a look at a model may take before its tasks count as stuck.
-const LOOK_LIMIT: Duration = Duration::from_secs(60);
+/// How long a check of a model may take before its tasks count as stuck.
+const READINESS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection that has less time than this is no news about the cluster when it fails.
 const SHORTEST_CONNECT: Duration = Duration::from_secs(1);
@@ -140,7 +135,7 @@ impl SessionManager {
         self
     }
 
-    /// The longest time between two looks at a model that is not ready; 30 seconds if nothing is said. The first looks
+    /// The longest time between two checks of a model that is not ready; 30 seconds if nothing is said. The first looks
     /// come much sooner.
     pub fn recovery_wait(mut self, wait: Duration) -> SessionManager {
         self.recovery_wait = wait;
@@ -206,12 +201,12 @@ impl SessionManager {
 
     /// A session of a task that is not the chief: waits until the chief has made the model ready.
     pub fn wait_for_session(&self, master: &str, options: &SessionOptions) -> Result<Arc<Session>> {
-        let mut wait = Wait::new(self.max_wait, self.recovery_wait);
+        let mut backoff = Backoff::new(self.max_wait, self.recovery_wait);
         let mut session: Option<Arc<Session>> = None;
         let mut lost: Option<Status> = None;
         loop {
-            let is_short = wait.left() < SHORTEST_CONNECT;
-            let why = match self.look(&mut session, master, options, &wait) {
+            let is_short = backoff.remaining() < SHORTEST_CONNECT;
+            let why = match self.check_ready(&mut session, master, options, &backoff) {
                 Ok(Readiness::Ready) => {
                     if let Some(session) = session {
                         return Ok(session);
@@ -235,7 +230,7 @@ impl SessionManager {
                 Err(error) => return Err(error),
             };
             // Who has not even reached the cluster says just that.
-            wait.pause_after(lost.as_ref(), || {
+            backoff.pause_after(lost.as_ref(), || {
                 format!(
                     "the model to be ready; the chief must initialise or restore it, and has not yet: {why}"
                 )
@@ -243,18 +238,18 @@ impl SessionManager {
         }
     }
 
-    /// One look at the model, in the session there is or in a new one.
-    fn look(
+    /// Checks the model once, in the session there is or in a new one.
+    fn check_ready(
         &self,
         session: &mut Option<Arc<Session>>,
         master: &str,
         options: &SessionOptions,
-        wait: &Wait,
+        backoff: &Backoff,
     ) -> Result<Readiness> {
         let session = match session {
             Some(session) => session,
             None => {
-                let connect_timeout = options.connect_timeout.min(wait.left());
+                let connect_timeout = options.connect_timeout.min(backoff.remaining());
                 let options = SessionOptions { connect_timeout, ..options.clone() };
                 session.insert(self.connect(master, &options)?)
             }
@@ -277,11 +272,11 @@ impl SessionManager {
             return Ok(Some(path.clone()));
         }
         let Some(dir) = &init.checkpoint_dir else { return Ok(None) };
-        let mut wait = Wait::new(self.max_wait, self.recovery_wait);
+        let mut backoff = Backoff::new(self.max_wait, self.recovery_wait);
         let mut candidates = loop {
             match Candidates::of(dir, STATE_FILE)? {
                 Some(candidates) => break candidates,
-                None if init.wait_for_checkpoint => wait.pause(|| format!("a checkpoint in {dir}"))?,
+                None if init.wait_for_checkpoint => backoff.pause(|| format!("a checkpoint in {dir}"))?,
                 None => {
                     unnamed_checkpoints(dir).into_iter().for_each(notice::warn);
                     return Ok(None);
@@ -354,11 +349,9 @@ impl SessionManager {
 
     fn readiness(&self, session: &Session, op: Option<&Output>) -> Result<Readiness> {
         let Some(op) = op else { return Ok(Readiness::Ready) };
-        let names = match session.step().timeout(LOOK_LIMIT).run(op) {
+        let names = match session.step().timeout(READINESS_TIMEOUT).run(op) {
             Ok(names) => names,
-            Err(error)
-                if error.code() == Code::FailedPrecondition && error.text().contains("ninitialized") =>
-            {
+            Err(error) if is_uninitialized(&error) => {
                 return Ok(Readiness::NotReady(error.text().to_string()));
             }
             Err(error) => return Err(error),
@@ -370,13 +363,16 @@ impl SessionManager {
                 let count = names.len();
                 let names: Vec<String> =
                     names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-                Ok(Readiness::NotReady(format!(
-                    "Variables not initialized ({count}): {}",
-                    notice::some_of(&names)
-                )))
+                Ok(Readiness::NotReady(format!("Variables not initialized ({count}): {}", listed(&names))))
             }
         }
     }
+}
+
+/// Whether a run failed because a variable has no value yet. A status has a code and a text, on the wire as well, and the code
+/// is that of other mistakes, too; the word is in the texts of this library and of TensorFlow, in either case.
+fn is_uninitialized(error: &Status) -> bool {
+    error.code() == Code::FailedPrecondition && error.text().contains("ninitialized")
 }
 
 enum Readiness {
@@ -404,57 +400,4 @@ fn restore_from(saver: &Saver, session: &Session, path: &str) -> Result<()> {
 
 fn feed_all<'a>(session: &'a Session, feeds: &[(Output, Tensor)]) -> crate::session::Step<'a> {
     feeds.iter().fold(session.step(), |step, (output, value)| step.feed(output, value))
-}
-
-/// Pauses between looks, which get longer, and an end of patience.
-pub(crate) struct Wait {
-    started: Instant,
-    limit: Duration,
-    pause: Duration,
-    longest_pause: Duration,
-    reported: Option<Instant>,
-}
-
-impl Wait {
-    pub(crate) fn new(limit: Duration, longest_pause: Duration) -> Wait {
-        let longest_pause = longest_pause.min(SLOWEST_POLL);
-        let pause = FIRST_POLL.min(longest_pause);
-        Wait { started: Instant::now(), limit, pause, longest_pause, reported: None }
-    }
-
-    pub(crate) fn left(&self) -> Duration {
-        self.limit.saturating_sub(self.started.elapsed())
-    }
-
-    /// Pauses like [`Wait::pause`], but at the end of patience the error is the one that made waiting necessary.
-    pub(crate) fn pause_after(&mut self, error: Option<&Status>, what: impl Fn() -> String) -> Result<()> {
-        match error {
-            Some(error) if self.left().is_zero() => Err(error.clone()),
-            _ => self.pause(what),
-        }
-    }
-
-    /// Pauses, and says what for now and then; an error when patience is at its end.
-    pub(crate) fn pause(&mut self, what: impl Fn() -> String) -> Result<()> {
-        let (waited, left) = (self.started.elapsed(), self.left());
-        if left.is_zero() {
-            return Err(Status::deadline_exceeded(format!(
-                "Session was not ready after waiting {} secs for {}",
-                waited.as_secs(),
-                what()
-            )));
-        }
-        if self.reported.map_or(waited > FIRST_POLL, |at| at.elapsed() >= REPORT_EVERY) {
-            self.reported = Some(Instant::now());
-            notice::info(format!(
-                "has waited {} s, and waits for at most {} s more, for {}",
-                waited.as_secs(),
-                left.as_secs(),
-                what()
-            ));
-        }
-        std::thread::sleep(self.pause.min(left));
-        self.pause = (self.pause * 3 / 2).min(self.longest_pause);
-        Ok(())
-    }
 }

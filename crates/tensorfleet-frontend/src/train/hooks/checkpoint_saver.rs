@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Result, Status, notice};
 
+use super::step::{due_step, global_step_of, not_begun, step_now};
 use super::timer::{Every, Timer};
-use super::{global_step_of, not_begun, step_now, step_number};
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
-use crate::notice;
 use crate::session::Session;
 use crate::summary::{FileWriter, SessionStatus};
 use crate::train::checkpoint_state::{checkpoint_exists, newest_complete};
-use crate::train::graph_file::write_graph;
+use crate::train::graph_pbtxt::write_graph;
 use crate::train::saver::Saver;
 use crate::train::scaffold::Scaffold;
 use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
@@ -207,11 +206,8 @@ impl SessionHook for CheckpointSaverHook {
     }
 
     fn after_run(&mut self, context: &RunContext, values: &RunValues) -> Result<()> {
-        if !self.timer.is_due(step_number(values.tensor(0)?)? + 1) {
-            return Ok(());
-        }
-        let step = step_now(context.session(), self.step()?)?;
-        if self.timer.is_due(step) && self.save(context.session(), step)? {
+        let Some(step) = due_step(&self.timer, context, values, self.step()?)? else { return Ok(()) };
+        if self.save(context.session(), step)? {
             context.request_stop();
         }
         Ok(())

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Result, Status, notice};
 
-use super::{global_step_of, not_begun, step_now};
+use super::step::{global_step_of, not_begun, step_now};
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
-use crate::notice;
 use crate::session::Session;
 use crate::train::session_hook::{RunArgs, RunContext, SessionHook};
 

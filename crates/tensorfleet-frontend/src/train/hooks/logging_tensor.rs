@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{Result, Tensor};
+use tensorfleet_core::{Result, Tensor, notice};
 
 use super::timer::{Every, Timer};
 use crate::graph::Output;
-use crate::notice;
 use crate::session::Session;
 use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 

@@ -1,9 +1,8 @@
 //! [`NanTensorHook`]: notices that a model has diverged.
 
-use tensorfleet_core::{DType, Result, Status, Tensor};
+use tensorfleet_core::{DType, Result, Status, Tensor, notice};
 
 use crate::graph::Output;
-use crate::notice;
 use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
 /// Ends training when the loss is not a number.

@@ -1,11 +1,10 @@
 //! [`StepCounterHook`]: how fast training goes.
 
-use tensorfleet_core::Result;
+use tensorfleet_core::{Result, notice};
 
+use super::step::{due_step, global_step_of, not_begun};
 use super::timer::{Every, Timer};
-use super::{global_step_of, not_begun, step_now, step_number};
 use crate::graph::{Graph, Output};
-use crate::notice;
 use crate::summary::FileWriter;
 use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
@@ -61,13 +60,7 @@ impl SessionHook for StepCounterHook {
     }
 
     fn after_run(&mut self, context: &RunContext, values: &RunValues) -> Result<()> {
-        if !self.timer.is_due(step_number(values.tensor(0)?)? + 1) {
-            return Ok(());
-        }
-        let step = step_now(context.session(), self.step()?)?;
-        if !self.timer.is_due(step) {
-            return Ok(());
-        }
+        let Some(step) = due_step(&self.timer, context, values, self.step()?)? else { return Ok(()) };
         let Some((time, steps)) = self.timer.act(step) else { return Ok(()) };
         let speed = steps as f64 / time.as_secs_f64();
         notice::info(format!("global_step/sec: {speed:.6}"));

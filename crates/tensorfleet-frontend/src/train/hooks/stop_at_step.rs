@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::Result;
 
-use super::{global_step_of, not_begun, step_now, step_number};
+use super::step::{global_step_of, not_begun, step_now, step_number};
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
 use crate::session::Session;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tensorfleet_core::Result;
 
+use super::step::{global_step_of, not_begun, step_now, step_number};
 use super::timer::{Every, Timer};
-use super::{global_step_of, not_begun, step_now, step_number};
 use crate::graph::{Graph, Output};
 use crate::session::Session;
 use crate::summary::{FileWriter, SessionStatus};

@@ -4,8 +4,9 @@ use rustc_hash::FxHashMap;
 use tensorfleet_core::{Code, DType, PartialShape, Result, Status};
 use tensorfleet_proto::tensorflow::SaverDef;
 
-use crate::checkpoint::{CheckpointReader, listed, near_names};
+use crate::checkpoint::{CheckpointReader, near_names};
 use crate::graph::{Graph, Variable};
+use crate::listing::listed_in_quotes;
 
 /// A tensor that a restore will look for.
 #[derive(Clone, Debug)]
@@ -106,14 +107,14 @@ fn missing_text(first: &str, missing: &[&str], wanted: usize, reader: &Checkpoin
         return format!(
             "Checkpoint {prefix} is of another model: it has none of the {wanted} variables to restore ({}), but {} \
              others ({})",
-            listed(missing),
+            listed_in_quotes(missing),
             names.len(),
-            listed(&names)
+            listed_in_quotes(&names)
         );
     }
     let others = match missing {
         [_] => String::new(),
-        [_, others @ ..] => format!(". Also missing: {}", listed(others)),
+        [_, others @ ..] => format!(". Also missing: {}", listed_in_quotes(others)),
         [] => String::new(),
     };
     format!(

@@ -8,15 +8,14 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_core::{Result, Status, Tensor, notice};
 
-use crate::coordinator::{Coordinator, END_BEFORE_CLOSE};
+use crate::coordinator::{CLOSE_TIMEOUT, Coordinator};
 use crate::graph::{Graph, Output, Variable};
 use crate::input::QueueRunner;
-use crate::notice;
 use crate::session::{Session, SessionOptions};
 use crate::summary::{FileWriter, SessionStatus};
-use crate::train::graph_file::write_graph;
+use crate::train::graph_pbtxt::write_graph;
 use crate::train::hooks::step_number;
 use crate::train::saver::Saver;
 use crate::train::session_manager::{Initialization, SessionManager};
@@ -285,8 +284,8 @@ impl Supervisor {
     fn stop_session(&self, session: Option<&Arc<Session>>) -> Result<()> {
         self.coordinator.request_stop();
         if let Some(session) = session {
-            let patience = END_BEFORE_CLOSE.min(self.stop_grace);
-            if !self.coordinator.wait_for_threads(patience) {
+            let timeout = CLOSE_TIMEOUT.min(self.stop_grace);
+            if !self.coordinator.wait_for_threads(timeout) {
                 let _ = session.close();
             }
         }

@@ -4,15 +4,19 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 
 use tensorfleet_core::{Result, Status};
+use tensorfleet_files::{AtomicFile, io_status};
 use tensorfleet_proto::tensorflow::attr_value::{ListValue, Value};
+use tensorfleet_proto::tensorflow::op_def::{ArgDef, AttrDef};
 use tensorfleet_proto::tensorflow::{
-    AttrValue, DataType, GraphDef, NameAttrList, NodeDef, TensorProto, TensorShapeProto,
+    AttrValue, DataType, FunctionDef, FunctionDefLibrary, GraphDef, NameAttrList, NodeDef, OpDef,
+    TensorProto, TensorShapeProto,
 };
 
 use crate::graph::Graph;
+use crate::summary::with_shapes;
 
-/// Writes the graph to `dir/name` as text, and returns the path. Functions of an imported graph are left out, which a comment
-/// in the file says.
+/// Writes the graph to `dir/name` as text, and returns the path. A reader finds the old file or the new one, never a half. Left
+/// out is what only debuggers and compilers of TensorFlow 2 read: stack traces and experimental types.
 ///
 /// ```
 /// # use tensorfleet::Graph;
@@ -27,30 +31,12 @@ use crate::graph::Graph;
 /// ```
 pub fn write_graph(graph: &Graph, dir: &str, name: &str) -> Result<String> {
     let path = Path::new(dir).join(name);
-    let text = graph_text(&crate::summary::with_shapes(graph));
-    let failed = |error: std::io::Error| {
-        Status::new(code_of(&error), format!("the graph could not be written to {}: {error}", path.display()))
-    };
-    std::fs::create_dir_all(dir).map_err(failed)?;
-    // A reader sees the old file or the new one, never a half.
-    let unfinished = Path::new(dir).join(format!("{name}.tmp{}", std::process::id()));
-    std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &path)).map_err(
-        |error| {
-            let _ = std::fs::remove_file(&unfinished);
-            failed(error)
-        },
-    )?;
+    let failed = |status: Status| status.context("the graph could not be written");
+    std::fs::create_dir_all(dir).map_err(|error| failed(io_status(Path::new(dir), &error)))?;
+    let mut file = AtomicFile::create(&path).map_err(failed)?;
+    file.write(graph_text(&with_shapes(graph)).as_bytes()).map_err(failed)?;
+    file.commit().map_err(failed)?;
     Ok(path.display().to_string())
-}
-
-fn code_of(error: &std::io::Error) -> tensorfleet_core::Code {
-    use tensorfleet_core::Code;
-    match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Code::ResourceExhausted,
-        std::io::ErrorKind::PermissionDenied => Code::PermissionDenied,
-        std::io::ErrorKind::NotFound => Code::NotFound,
-        _ => Code::Unknown,
-    }
 }
 
 fn graph_text(graph: &GraphDef) -> String {
@@ -58,9 +44,8 @@ fn graph_text(graph: &GraphDef) -> String {
     for node in &graph.node {
         text.message("node", |text| text.node(node));
     }
-    let functions = graph.library.as_ref().map_or(0, |library| library.function.len());
-    if functions > 0 {
-        text.line(format_args!("# {functions} functions are left out"));
+    if let Some(library) = &graph.library {
+        text.message("library", |text| text.library(library));
     }
     if let Some(versions) = &graph.versions {
         text.message("versions", |text| {
@@ -95,6 +80,20 @@ impl Text {
         }
     }
 
+    /// Left out if it is empty.
+    fn string(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            self.bytes(name, value.as_bytes());
+        }
+    }
+
+    /// Left out if it is false.
+    fn flag(&mut self, name: &str, value: bool) {
+        if value {
+            self.field(name, value);
+        }
+    }
+
     fn bytes(&mut self, name: &str, value: &[u8]) {
         self.field(name, format_args!("\"{}\"", escaped(value)));
     }
@@ -118,16 +117,112 @@ impl Text {
         self.bytes("name", node.name.as_bytes());
         self.bytes("op", node.op.as_bytes());
         node.input.iter().for_each(|input| self.bytes("input", input.as_bytes()));
-        if !node.device.is_empty() {
-            self.bytes("device", node.device.as_bytes());
-        }
+        self.string("device", &node.device);
         self.attrs(node.attr.iter());
     }
 
+    fn library(&mut self, library: &FunctionDefLibrary) {
+        for function in &library.function {
+            self.message("function", |text| text.function(function));
+        }
+        for gradient in &library.gradient {
+            self.message("gradient", |text| {
+                text.string("function_name", &gradient.function_name);
+                text.string("gradient_func", &gradient.gradient_func);
+            });
+        }
+        for gradient in &library.registered_gradients {
+            self.message("registered_gradients", |text| {
+                text.string("gradient_func", &gradient.gradient_func);
+                text.string("registered_op_type", &gradient.registered_op_type);
+            });
+        }
+    }
+
+    fn function(&mut self, function: &FunctionDef) {
+        if let Some(signature) = &function.signature {
+            self.message("signature", |text| text.signature(signature));
+        }
+        for node in &function.node_def {
+            self.message("node_def", |text| text.node(node));
+        }
+        self.strings("ret", function.ret.iter());
+        self.attrs(function.attr.iter());
+        self.strings("control_ret", function.control_ret.iter());
+        for (argument, attrs) in in_order(function.arg_attr.iter()) {
+            self.message("arg_attr", |text| {
+                text.field("key", argument);
+                text.message("value", |text| text.attrs(attrs.attr.iter()));
+            });
+        }
+        for (argument, id) in in_order(function.resource_arg_unique_id.iter()) {
+            self.message("resource_arg_unique_id", |text| {
+                text.field("key", argument);
+                text.field("value", id);
+            });
+        }
+    }
+
+    fn signature(&mut self, op: &OpDef) {
+        self.string("name", &op.name);
+        op.input_arg.iter().for_each(|arg| self.message("input_arg", |text| text.arg(arg)));
+        op.output_arg.iter().for_each(|arg| self.message("output_arg", |text| text.arg(arg)));
+        op.attr.iter().for_each(|attr| self.message("attr", |text| text.attr_def(attr)));
+        self.string("summary", &op.summary);
+        self.string("description", &op.description);
+        self.flag("is_aggregate", op.is_aggregate);
+        self.flag("is_stateful", op.is_stateful);
+        self.flag("is_commutative", op.is_commutative);
+        self.flag("allows_uninitialized_input", op.allows_uninitialized_input);
+        op.control_output.iter().for_each(|name| self.bytes("control_output", name.as_bytes()));
+        self.flag("is_distributed_communication", op.is_distributed_communication);
+    }
+
+    fn arg(&mut self, arg: &ArgDef) {
+        self.string("name", &arg.name);
+        self.string("description", &arg.description);
+        if arg.r#type != DataType::DtInvalid as i32 {
+            self.dtype("type", arg.r#type);
+        }
+        self.string("type_attr", &arg.type_attr);
+        self.string("number_attr", &arg.number_attr);
+        self.string("type_list_attr", &arg.type_list_attr);
+        for data in &arg.handle_data {
+            self.message("handle_data", |text| {
+                text.dtype("dtype", data.dtype);
+                if let Some(shape) = &data.shape {
+                    text.message("shape", |text| text.shape(shape));
+                }
+            });
+        }
+        self.flag("is_ref", arg.is_ref);
+    }
+
+    fn attr_def(&mut self, attr: &AttrDef) {
+        self.string("name", &attr.name);
+        self.string("type", &attr.r#type);
+        if let Some(value) = &attr.default_value {
+            self.message("default_value", |text| text.attr(value));
+        }
+        self.string("description", &attr.description);
+        self.flag("has_minimum", attr.has_minimum);
+        self.number("minimum", attr.minimum);
+        if let Some(values) = &attr.allowed_values {
+            self.message("allowed_values", |text| text.attr(values));
+        }
+    }
+
+    fn strings<'a>(&mut self, name: &str, map: impl Iterator<Item = (&'a String, &'a String)>) {
+        for (key, value) in in_order(map) {
+            self.message(name, |text| {
+                text.bytes("key", key.as_bytes());
+                text.bytes("value", value.as_bytes());
+            });
+        }
+    }
+
     fn attrs<'a>(&mut self, attrs: impl Iterator<Item = (&'a String, &'a AttrValue)>) {
-        let mut attrs: Vec<_> = attrs.collect();
-        attrs.sort_by_key(|(name, _)| *name);
-        for (name, value) in attrs {
+        for (name, value) in in_order(attrs) {
             self.message("attr", |text| {
                 text.bytes("key", name.as_bytes());
                 text.message("value", |text| text.attr(value));
@@ -171,9 +266,7 @@ impl Text {
         for dim in &shape.dim {
             self.message("dim", |text| {
                 text.number("size", dim.size);
-                if !dim.name.is_empty() {
-                    text.bytes("name", dim.name.as_bytes());
-                }
+                text.string("name", &dim.name);
             });
         }
         if shape.unknown_rank {
@@ -205,6 +298,13 @@ impl Text {
         tensor.uint32_val.iter().for_each(|value| self.field("uint32_val", value));
         tensor.uint64_val.iter().for_each(|value| self.field("uint64_val", value));
     }
+}
+
+/// The entries of a map by their keys, so that equal graphs have equal texts.
+fn in_order<K: Ord + Copy, V>(entries: impl Iterator<Item = (K, V)>) -> Vec<(K, V)> {
+    let mut entries: Vec<(K, V)> = entries.collect();
+    entries.sort_by_key(|(key, _)| *key);
+    entries
 }
 
 /// A number in the shortest form that reads back as the same.
@@ -259,5 +359,59 @@ mod tests {
             text.contains("      tensor {\n        dtype: DT_FLOAT\n        tensor_shape {\n          dim {"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn functions_are_written_with_their_signature_body_and_results() {
+        let arg =
+            |name: &str| ArgDef { name: name.into(), r#type: DataType::DtFloat as i32, ..Default::default() };
+        let signature = OpDef {
+            name: "double".into(),
+            input_arg: vec![arg("x")],
+            output_arg: vec![arg("y")],
+            is_stateful: true,
+            ..Default::default()
+        };
+        let add = NodeDef {
+            name: "sum".into(),
+            op: "AddV2".into(),
+            input: vec!["x".into(); 2],
+            ..Default::default()
+        };
+        let function = FunctionDef {
+            signature: Some(signature),
+            node_def: vec![add],
+            ret: [("y".to_string(), "sum:z:0".to_string())].into(),
+            ..Default::default()
+        };
+        let library = FunctionDefLibrary { function: vec![function], ..Default::default() };
+        let expected = r#"library {
+  function {
+    signature {
+      name: "double"
+      input_arg {
+        name: "x"
+        type: DT_FLOAT
+      }
+      output_arg {
+        name: "y"
+        type: DT_FLOAT
+      }
+      is_stateful: true
+    }
+    node_def {
+      name: "sum"
+      op: "AddV2"
+      input: "x"
+      input: "x"
+    }
+    ret {
+      key: "y"
+      value: "sum:z:0"
+    }
+  }
+}
+"#;
+        assert_eq!(graph_text(&GraphDef { library: Some(library), ..Default::default() }), expected);
     }
 }
