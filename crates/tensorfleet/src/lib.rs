@@ -23,7 +23,8 @@
 //!
 //! - **Building graphs**: [`Graph`], [`Output`], [`Operation`]; [`Variable`], by name with [`Graph::get_variable`] and
 //!   [`Graph::variable_scope`]; [`Graph::cond`] and [`Graph::while_loop`]; layers with [`Graph::dense`], [`Graph::conv2d`],
-//!   [`Graph::max_pool2d`], [`Graph::batch_normalization`] and [`Graph::dropout`]; first values with [`Initializer`]; [`Graph::op`] for any op that has no method; [`Graph::gradients`].
+//!   [`Graph::max_pool2d`], [`Graph::batch_normalization`] and [`Graph::dropout`]; initial values with [`Initializer`];
+//!   [`Graph::op`] for any op that has no method; [`Graph::gradients`].
 //! - **Running them**: [`Session`], in this process or on a server; [`Session::prepare`] for runs that are repeated,
 //!   [`Session::partial_run`] for one in parts, [`Step::run_traced`] and [`Timeline`] to see what took how long.
 //! - **Clusters**: a [`ClusterSpec`] says which tasks there are, a [`Server`] is one of them, [`Session::connect`] uses them;
@@ -37,8 +38,8 @@
 //! - **Looking inside**: [`summary`] for TensorBoard, [`checkpoint`] for what a checkpoint holds, [`import_meta_graph`] for
 //!   graphs that were saved with one.
 //!
-//! This crate is a door: what stands behind it is `tensorfleet-frontend`, which builds graphs and asks for runs. What ops mean
-//! stands in `tensorfleet-ops`, how they are run in `tensorfleet-runtime`.
+//! This crate re-exports `tensorfleet-frontend`, which builds graphs and asks for runs, and links the ops. What ops mean stands
+//! in `tensorfleet-ops`, how they are run in `tensorfleet-runtime` and `tensorfleet-cluster`.
 
 #[cfg(feature = "flags")]
 pub use tensorfleet_frontend::flags;

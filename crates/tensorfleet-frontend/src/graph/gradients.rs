@@ -8,7 +8,7 @@ use super::graph::Graph;
 use super::operand::{Arg, OperandList};
 use super::output::Output;
 
-/// A gradient: a whole tensor, or, from gathers, some rows of one.
+/// A gradient: dense, or, from gathers, sparse ([`IndexedSlices`]).
 ///
 /// ```
 /// # use tensorfleet::{Gradient, Graph, Session};
@@ -19,7 +19,7 @@ use super::output::Output;
 ///
 /// let session = Session::new(&g);
 /// session.run(table.initializer())?;
-/// let Gradient::Slices(rows) = &gradient else { panic!("a gather has a gradient of rows") };
+/// let Gradient::Slices(rows) = &gradient else { panic!("the gradient of a gather is sparse") };
 /// assert_eq!(session.run(&rows.indices)?.as_slice::<i32>()?, [2, 0]);
 /// assert_eq!(session.run(gradient.dense()?)?.as_slice::<f32>()?, [1.0, 0.0, 1.0]);
 /// # Ok::<(), tensorfleet::Status>(())
@@ -28,11 +28,11 @@ use super::output::Output;
 pub enum Gradient {
     /// A tensor of the shape of what it is the gradient of.
     Dense(Output),
-    /// Rows of a tensor that is zero elsewhere.
+    /// A sparse gradient: rows of a tensor that is zero elsewhere.
     Slices(IndexedSlices),
 }
 
-/// Rows of a tensor that is zero elsewhere. A row may come several times; then its values add up. See [`Gradient`].
+/// A sparse gradient: rows of a tensor that is zero elsewhere. A row may come several times; then its values add up. See [`Gradient`].
 #[derive(Clone, Debug)]
 pub struct IndexedSlices {
     /// The rows.
@@ -161,7 +161,7 @@ impl Gradient {
         }
     }
 
-    /// The gradient as a whole tensor.
+    /// The gradient as a dense tensor.
     pub fn dense(&self) -> Result<Output> {
         let slices = match self {
             Gradient::Dense(output) => return output.clone().check(),
@@ -177,7 +177,7 @@ impl Gradient {
         graph.output_at(dense).check()
     }
 
-    /// The gradient as rows: all of them if it is a whole tensor.
+    /// The gradient as slices: all rows if it is dense.
     pub fn slices(&self) -> Result<IndexedSlices> {
         let dense = match self {
             Gradient::Slices(slices) => return Ok(slices.clone()),

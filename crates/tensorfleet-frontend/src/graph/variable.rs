@@ -117,7 +117,7 @@ impl Variable {
         self.output(|parts| parts.initial_value)
     }
 
-    /// Gives it its first value. Run this before anything that reads it.
+    /// Gives it its initial value. Run this before anything that reads it.
     pub fn initializer(&self) -> Operation {
         Operation::new(&self.graph, self.parts.clone().map(|parts| parts.initializer))
     }

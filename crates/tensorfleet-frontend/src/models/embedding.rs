@@ -1,7 +1,8 @@
 //! Embeddings: rows of tables, which may be divided over parameter servers.
 //!
 //! Only ids and rows travel: ids are sorted by the part of the table they belong to, each part gathers its rows where it is, and
-//! the rows are put into the order of the ids again. Gradients go the same way back and reach optimizers as rows.
+//! the rows are put into the order of the ids again. Gradients go the same way back and stay
+//! sparse ([`IndexedSlices`](crate::IndexedSlices)).
 
 use tensorfleet_core::{DType, Result, Status, ensure};
 

@@ -299,7 +299,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The sum of all losses, with those that keep variables small: the node `total_loss`.
+    /// The sum of all losses, with the regularization losses: the node `total_loss`.
     pub fn get_total_loss(&self) -> Result<Output> {
         let mut losses = self.losses();
         losses.extend(self.regularization_losses());

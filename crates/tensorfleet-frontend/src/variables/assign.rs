@@ -58,8 +58,8 @@ impl Variable {
         }
     }
 
-    /// The rows with these indices, looked up where the variable is: only they travel. Their gradient is made of rows
-    /// as well ([`Gradient::Slices`](crate::Gradient::Slices)).
+    /// The rows with these indices, looked up where the variable is: only they travel. Their gradient is sparse
+    /// ([`Gradient::Slices`](crate::Gradient::Slices)).
     ///
     /// ```
     /// # use tensorfleet::{Graph, Session};

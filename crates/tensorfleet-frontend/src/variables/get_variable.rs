@@ -56,7 +56,7 @@ impl GetVariable {
         self
     }
 
-    /// What keeps it small; see [`Graph::regularization_losses`].
+    /// Its regularizer; see [`Graph::regularization_losses`].
     pub fn regularizer(mut self, regularizer: Regularizer) -> GetVariable {
         self.regularizer = Some(regularizer);
         self
@@ -280,7 +280,7 @@ fn default_initializer(name: &str, dtype: DType) -> Result<Initializer> {
     }
 }
 
-/// Adds what keeps the variable small to the graph's losses.
+/// Adds the penalty of the variable to the graph's regularization losses.
 fn regularize(graph: &Graph, variable: &Variable, full_name: &str, regularizer: &Regularizer) -> Result<()> {
     let loss: Output = graph.name_scope(&format!("{full_name}/Regularizer/"), || {
         graph.colocate_with(variable, || regularizer.build(&variable.value()))

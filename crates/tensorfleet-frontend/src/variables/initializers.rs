@@ -9,10 +9,10 @@ use tensorfleet_ops::builder::adapt_literal;
 use crate::graph::{Graph, IntoTensor, Output};
 
 /// The standard deviation of a standard normal distribution cut off at two standard deviations, by which TensorFlow
-/// divides so that what is drawn has the variance asked for.
+/// divides so that the samples have the variance asked for.
 const TRUNCATED_STDDEV: f64 = 0.879_625_661_034_239_8;
 
-/// A way to make the first value of a variable of any shape, for [`Graph::get_variable`].
+/// A way to make the initial value of a variable of any shape, for [`Graph::get_variable`].
 ///
 /// Random ones take a seed; without one, each follows from [`Graph::set_random_seed`], or else from chance.
 ///
@@ -152,12 +152,12 @@ impl Initializer {
         self
     }
 
-    /// Builds the nodes of a first value.
+    /// Builds the nodes of an initial value.
     pub fn build(&self, graph: &Graph, shape: &Shape, dtype: DType) -> Result<Output> {
         self.build_part(graph, shape, shape, dtype)
     }
 
-    /// Builds the nodes of a first value of a part of a variable, whose whole shape decides how far numbers spread.
+    /// Builds the nodes of an initial value of a part of a variable, whose whole shape decides how far numbers spread.
     pub(crate) fn build_part(
         &self,
         graph: &Graph,

@@ -1,4 +1,4 @@
-//! Variables: making them, finding them by name, their first values, and their parts.
+//! Variables: making them, finding them by name, their initial values, and their parts.
 
 mod assign;
 mod get_variable;

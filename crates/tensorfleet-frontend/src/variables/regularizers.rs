@@ -1,4 +1,4 @@
-//! [`Regularizer`]: what is added to the loss to keep variables small.
+//! [`Regularizer`]: a penalty on the size of variables, which is added to the loss.
 
 use std::fmt;
 use std::sync::Arc;
@@ -63,18 +63,18 @@ impl fmt::Debug for Regularizer {
     }
 }
 
-/// What is added to the losses of a graph to keep its variables small.
+/// The penalties that are added to the losses of a graph.
 #[derive(Default)]
 struct RegularizationLosses(Vec<Endpoint>);
 
 impl Graph {
-    /// What keeps variables small; see [`Regularizer`].
+    /// The penalties of regularized variables; see [`Regularizer`].
     pub fn regularization_losses(&self) -> Vec<Output> {
         let endpoints = self.registry(|RegularizationLosses(losses)| losses.clone());
         endpoints.into_iter().map(|endpoint| self.output_at(endpoint)).collect()
     }
 
-    /// Adds a value to the losses that keep variables small.
+    /// Adds a value to the regularization losses.
     pub fn add_regularization_loss(&self, loss: &Output) -> Result<()> {
         let endpoint = loss.endpoint_in(self)?;
         self.registry(|RegularizationLosses(losses)| losses.push(endpoint));

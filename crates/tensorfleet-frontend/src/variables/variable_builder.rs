@@ -27,8 +27,8 @@ pub struct VariableBuilder {
     slice: Option<Arc<VariableSlice>>,
 }
 
-/// The first value of a variable, once its nodes are built.
-struct FirstValue {
+/// The initial value of a variable, once its nodes are built.
+struct InitialValue {
     endpoint: Endpoint,
     /// Whether it was made for this variable, and so declares that it belongs where the variable is.
     is_own: bool,
@@ -142,7 +142,7 @@ impl VariableBuilder {
         };
         graph.scoped(enter, || {
             let scope = graph.build(|builder| builder.name_scope().to_string());
-            let first = self.first_value(&scope, initial)?;
+            let first = self.initial_value(&scope, initial)?;
             graph.build(|builder| match self.kind {
                 VariableKind::Reference => reference(builder, first),
                 VariableKind::Resource => resource(builder, first.endpoint),
@@ -150,9 +150,9 @@ impl VariableBuilder {
         })
     }
 
-    /// The first value as an edge. Nodes made for it say that they belong to the variable; the constant of a reference
+    /// The initial value as an edge. Nodes made for it say that they belong to the variable; the constant of a reference
     /// variable does not, as in TensorFlow.
-    fn first_value(&self, scope: &str, initial: Initial) -> Result<FirstValue> {
+    fn initial_value(&self, scope: &str, initial: Initial) -> Result<InitialValue> {
         let graph = &self.graph;
         let inside = |builder: &mut GraphBuilder| {
             builder.enter_device(DeviceScope::Reset);
@@ -175,13 +175,13 @@ impl VariableBuilder {
                     }
                     _ => return Err(Status::internal("an initial value is an edge or a tensor")),
                 };
-                return Ok(FirstValue { endpoint, is_own: false });
+                return Ok(InitialValue { endpoint, is_own: false });
             }
         };
         let value = graph.name_scope("Initializer", || graph.scoped(inside, make))?;
         let (endpoint, dtype) = (value.endpoint_in(graph)?, value.dtype()?);
         self.check_dtype(dtype)?;
-        Ok(FirstValue { endpoint, is_own: true })
+        Ok(InitialValue { endpoint, is_own: true })
     }
 
     fn check_dtype(&self, dtype: DType) -> Result<()> {
@@ -216,7 +216,7 @@ impl VariableBuilder {
 }
 
 /// Builds inside the name scope of the variable, whose own node has the scope's name.
-fn reference(builder: &mut GraphBuilder, first: FirstValue) -> Result<VariableParts> {
+fn reference(builder: &mut GraphBuilder, first: InitialValue) -> Result<VariableParts> {
     let scope = builder.name_scope().to_string();
     let initial = first.endpoint;
     let (dtype, shape) = (builder.dtype(initial)?, builder.shape(initial)?.clone());

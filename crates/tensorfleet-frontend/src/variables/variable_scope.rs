@@ -204,7 +204,7 @@ impl VariableScopeBuilder {
         self
     }
 
-    /// What keeps variables small for which nothing else is said.
+    /// The regularizer of variables for which nothing else is said.
     pub fn regularizer(mut self, regularizer: Regularizer) -> VariableScopeBuilder {
         self.scope.regularizer = Some(regularizer);
         self

@@ -1,6 +1,6 @@
 //! Batch normalisation.
 //!
-//! In training each channel is shifted and scaled to mean 0 and variance 1 over the batch; when the model is asked, by moving
+//! In training each channel is shifted and scaled to mean 0 and variance 1 over the batch; in inference, by moving
 //! averages of what training saw. The averages change when the ops of the collection [`UPDATE_OPS`] run, which a training
 //! program must see to. Images go through `FusedBatchNorm`, whose moving variance is, as in TensorFlow, the unbiased one.
 
@@ -76,7 +76,7 @@ impl BatchNorm {
         self
     }
 
-    /// Whether it is trained: a `bool`, or an output that says so in each run. It is not if nothing is said.
+    /// Training or inference mode: a `bool`, or an output that decides in each run. Inference is the default.
     pub fn training(mut self, training: impl Into<Training>) -> BatchNorm {
         self.training = training.into();
         self

@@ -1,4 +1,4 @@
-//! Dropout that is there in training only.
+//! Dropout: active in training mode only.
 
 use tensorfleet_core::Result;
 
@@ -15,17 +15,17 @@ pub struct Dropout {
 }
 
 impl Graph {
-    /// Sets elements to zero with probability `rate` in training ([`Output::dropout`]), and does nothing otherwise. Nothing
-    /// is also what it does if it is not told whether it is trained.
+    /// Sets elements to zero with probability `rate` in training ([`Output::dropout`]), and does nothing otherwise. Inference
+    /// is the default.
     ///
     /// ```
     /// # use tensorfleet::{Graph, Session};
     /// let g = Graph::new();
     /// let x = g.constant(vec![1.0f32; 1000]);
-    /// let (trained, asked) = (g.dropout(0.5).training(true).seed(1).build(&x)?, g.dropout(0.5).build(&x)?);
-    /// let (trained, asked) = Session::new(&g).run((&trained, &asked))?;
-    /// assert!(trained.as_slice::<f32>()?.contains(&0.0));
-    /// assert_eq!(asked.as_slice::<f32>()?, [1.0; 1000]);
+    /// let (training, inference) = (g.dropout(0.5).training(true).seed(1).build(&x)?, g.dropout(0.5).build(&x)?);
+    /// let (training, inference) = Session::new(&g).run((&training, &inference))?;
+    /// assert!(training.as_slice::<f32>()?.contains(&0.0));
+    /// assert_eq!(inference.as_slice::<f32>()?, [1.0; 1000]);
     /// # Ok::<(), tensorfleet::Status>(())
     /// ```
     pub fn dropout(&self, rate: f64) -> Dropout {
@@ -34,7 +34,7 @@ impl Graph {
 }
 
 impl Dropout {
-    /// Whether it is trained: a `bool`, or an output that says so in each run.
+    /// Training or inference mode: a `bool`, or an output that decides in each run.
     pub fn training(mut self, training: impl Into<Training>) -> Dropout {
         self.training = training.into();
         self

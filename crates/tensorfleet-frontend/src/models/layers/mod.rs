@@ -1,7 +1,7 @@
 //! Layers: functions of a value that bring their own variables.
 //!
 //! Each is begun by a method of [`Graph`], told what differs from the usual, and built on a value. Variables have the names,
-//! shapes and first values that `tf.layers` of TensorFlow 1.15 gives them (`conv2d/kernel`, `conv2d_1/bias`, …), so that
+//! shapes and initial values that `tf.layers` of TensorFlow 1.15 gives them (`conv2d/kernel`, `conv2d_1/bias`, …), so that
 //! checkpoints fit. A layer without a name gets one of its own; one with a name that is built again inside a scope that shares
 //! variables ([`crate::Reuse`]) finds them.
 

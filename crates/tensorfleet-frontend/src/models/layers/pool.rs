@@ -1,4 +1,4 @@
-//! Pools: one number for each window of an image.
+//! Pooling layers: max and average pooling of images.
 
 use tensorfleet_core::{Result, ensure};
 
@@ -23,7 +23,7 @@ enum Kind {
 }
 
 impl Graph {
-    /// The largest number of each window of this size, for each channel; windows begin `strides` apart.
+    /// Max pooling: the maximum of each window of this size, for each channel; windows begin `strides` apart.
     ///
     /// ```
     /// # use tensorfleet::{Graph, Session};
@@ -37,7 +37,7 @@ impl Graph {
         Pool2d::new(self, Kind::Max, pool_size.into(), strides.into())
     }
 
-    /// The mean of each window of this size, for each channel; windows begin `strides` apart.
+    /// Average pooling: the mean of each window of this size, for each channel; windows begin `strides` apart.
     ///
     /// ```
     /// # use tensorfleet::{Graph, Session};
@@ -87,8 +87,7 @@ impl Pool2d {
         })
     }
 
-    /// Builds a pool of maxima that also says where they are: the second output has for each maximum the number of its element in
-    /// its image (int64), TensorFlow's argmax. Channels are last.
+    /// Max pooling with argmax: the second output has, for each maximum, the index of its element in its image (int64). Channels are last.
     ///
     /// ```
     /// # use tensorfleet::{Graph, Session};

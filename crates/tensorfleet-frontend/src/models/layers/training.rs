@@ -1,19 +1,19 @@
-//! [`Training`]: whether a graph is trained or asked.
+//! [`Training`]: whether a layer runs in training or in inference mode.
 
 use tensorfleet_core::Result;
 
 use crate::graph::{Graph, Output, OutputGroup};
 
-/// Whether a layer that behaves otherwise in training is trained: known when the graph is built (a `bool`), or decided in
-/// each run (a scalar bool of the graph, such as a placeholder).
+/// Whether a layer that differs between training and inference is in training mode: known when the graph is built (a `bool`),
+/// or decided in each run (a scalar bool of the graph, such as a placeholder).
 ///
 /// ```
 /// # use tensorfleet::{DType, Graph, Session};
 /// let g = Graph::new();
 /// let is_training = g.placeholder(DType::Bool, ());
 /// let y = g.dropout(0.5).training(&is_training).build(&g.constant([1.0f32, 2.0]))?;
-/// let asked = Session::new(&g).feed(&is_training, false).run(&y)?;
-/// assert_eq!(asked.as_slice::<f32>()?, [1.0, 2.0]);
+/// let inferred = Session::new(&g).feed(&is_training, false).run(&y)?;
+/// assert_eq!(inferred.as_slice::<f32>()?, [1.0, 2.0]);
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -45,17 +45,17 @@ impl From<Output> for Training {
 }
 
 impl Training {
-    /// What `trained` builds if it is, else what `asked` builds.
+    /// What `training` builds in training mode, else what `inference` builds.
     pub(super) fn choose<V: OutputGroup>(
         &self,
         graph: &Graph,
-        trained: impl FnOnce() -> Result<V>,
-        asked: impl FnOnce() -> Result<V>,
+        training: impl FnOnce() -> Result<V>,
+        inference: impl FnOnce() -> Result<V>,
     ) -> Result<V> {
         match self {
-            Training::Yes => trained(),
-            Training::No => asked(),
-            Training::If(predicate) => graph.cond(predicate, trained, asked),
+            Training::Yes => training(),
+            Training::No => inference(),
+            Training::If(predicate) => graph.cond(predicate, training, inference),
         }
     }
 }
