@@ -117,7 +117,7 @@ impl Session for FleetSession {
 /// Sends every node without a device to one of two tasks, what must be together to the same.
 fn spread(graph: &mut GraphDef) {
     let mut groups = Groups::default();
-    let mut checked = CheckedGraph::new();
+    let mut checked = CheckedGraph::new(tensorfleet_ops::catalogue());
     // A graph that refers to an earlier one, or that is refused anyway, is spread by what its nodes say alone.
     if checked.extend(graph.clone(), &GraphLimits::default()).is_ok() {
         for (id, node) in checked.graph().iter() {

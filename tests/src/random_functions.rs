@@ -145,7 +145,7 @@ impl Body<'_> {
 
     /// A node of any op, with arguments for inputs, that nothing may ever need.
     fn anything(&mut self) {
-        let ops = catalogue::all();
+        let ops = catalogue().all();
         let op = ops[self.choices.below(ops.len())].name;
         let count = self.profile.inputs.len().min(3);
         let inputs = (0..self.choices.below(count + 1)).map(|at| format!("a{at}")).collect();

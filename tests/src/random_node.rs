@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{DType, PartialShape, Tensor};
+use tensorfleet_kernel::signature::{Arg, ArgTypes, AttrDecl, AttrKind};
 use tensorfleet_ops::catalogue;
-use tensorfleet_ops::signature::{Arg, ArgTypes, AttrDecl, AttrKind};
 use tensorfleet_proto::tensorflow::attr_value::{ListValue, Value};
 use tensorfleet_proto::tensorflow::{AttrValue, GraphDef, NodeDef};
 
@@ -89,7 +89,7 @@ pub(crate) struct Builder<'a> {
 
 /// A graph around a node of `op`; `None` if nobody knows how to make its inputs.
 pub fn random_node(op: &str, choices: &mut Choices) -> Option<RandomNode> {
-    let signature = catalogue::find(op)?.signature().ok()?;
+    let signature = catalogue().find(op)?.signature().ok()?;
     let made = RandomNode {
         graph: GraphDef::default(),
         feeds: Vec::new(),
@@ -140,7 +140,7 @@ impl Builder<'_> {
 
     /// A node of this name and op, with attributes and inputs.
     fn named(&mut self, name: &str, op: &str) -> Option<String> {
-        let signature = catalogue::find(op)?.signature().ok()?;
+        let signature = catalogue().find(op)?.signature().ok()?;
         let mut attrs = BTreeMap::new();
         // What functions take and give follows from the other attributes.
         let (functions, others): (Vec<&AttrDecl>, Vec<&AttrDecl>) =
@@ -520,7 +520,7 @@ mod tests {
     fn all_ops_can_be_made_and_a_seed_says_everything() {
         let can = |name: &str| (0..20).any(|seed| random_node(name, &mut Choices::new(seed)).is_some());
         let missing: Vec<&str> =
-            catalogue::all().iter().map(|op| op.name).filter(|name| !can(name)).collect();
+            catalogue().all().iter().map(|op| op.name).filter(|name| !can(name)).collect();
         assert!(missing.is_empty(), "{missing:?}");
         let graph = |seed| random_node("Conv2D", &mut Choices::new(seed)).unwrap().graph;
         assert_eq!(graph(3), graph(3));

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tensorfleet_core::{DType, DeviceName, Graph, Tensor, memory};
+use tensorfleet_kernel::signature::{Arg, ArgTypes, AttrKind};
 use tensorfleet_ops::catalogue;
-use tensorfleet_ops::signature::{Arg, ArgTypes, AttrKind};
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::{GraphDef, TensorProto};
 use tensorfleet_runtime::{DirectSession, RunOptions, SessionOptions, Task};
@@ -130,7 +130,7 @@ fn try_seed(seed: u64, ops: &[&str]) {
 #[test]
 fn damaged_graphs_and_feeds_get_an_answer() {
     prepare();
-    let ops: Vec<&str> = catalogue::all().iter().map(|op| op.name).collect();
+    let ops: Vec<&str> = catalogue().all().iter().map(|op| op.name).collect();
     if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
         return try_seed(seed, &ops);
     }
@@ -164,7 +164,7 @@ fn try_random_node(seed: u64, ops: &[&'static str]) {
 #[test]
 fn random_nodes_of_every_op_get_an_answer() {
     prepare();
-    let ops: Vec<&'static str> = catalogue::all().iter().map(|op| op.name).collect();
+    let ops: Vec<&'static str> = catalogue().all().iter().map(|op| op.name).collect();
     if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
         return try_random_node(seed, &ops);
     }
@@ -175,7 +175,7 @@ fn random_nodes_of_every_op_get_an_answer() {
 fn random_datasets_lists_and_functions_get_an_answer() {
     prepare();
     let takes = |name: &str| {
-        let Some(Ok(signature)) = catalogue::find(name).map(|entry| entry.signature()) else { return false };
+        let Some(Ok(signature)) = catalogue().find(name).map(|entry| entry.signature()) else { return false };
         let takes_variant = |arg: &Arg| match &arg.types {
             ArgTypes::Fixed(dtype) => *dtype == DType::Variant,
             ArgTypes::Repeated(_, each) => matches!(**each, ArgTypes::Fixed(DType::Variant)),
@@ -186,7 +186,7 @@ fn random_datasets_lists_and_functions_get_an_answer() {
             || name.starts_with("Iterator")
     };
     let ops: Vec<&'static str> =
-        catalogue::all().iter().map(|op| op.name).filter(|name| takes(name)).collect();
+        catalogue().all().iter().map(|op| op.name).filter(|name| takes(name)).collect();
     assert!(ops.len() > 60, "{ops:?}");
     if let Some(seed) = number("TENSORFLEET_HOSTILE_SEED") {
         return try_random_node(seed, &ops);

@@ -10,8 +10,9 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{DType, Endpoint, Node, NodeId, PartialShape, Result};
-use tensorfleet_ops::signature::{Arg, ArgTypes, AttrDecl, AttrKind, Signature};
-use tensorfleet_ops::{NodeSpec, catalogue};
+use tensorfleet_kernel::NodeSpec;
+use tensorfleet_kernel::signature::{Arg, ArgTypes, AttrDecl, AttrKind, Signature};
+use tensorfleet_ops::catalogue;
 use tensorfleet_proto::tensorflow::AttrValue;
 use tensorfleet_tests::packed;
 
@@ -62,7 +63,7 @@ fn edges(args: &[Arg], attrs: &BTreeMap<String, AttrValue>, signature: &Signatur
 
 /// Makes the kernel of one node; `None` if nobody knows how to fill in its attributes.
 fn make_kernel(op: &str, types: &[(&str, DType)]) -> Option<Result<()>> {
-    let entry = catalogue::find(op)?;
+    let entry = catalogue().find(op)?;
     entry.op.kernel?;
     let signature = entry.signature().unwrap();
     let mut node = Node::new("node", op);
@@ -80,7 +81,7 @@ fn make_kernel(op: &str, types: &[(&str, DType)]) -> Option<Result<()>> {
     }
     let count = edges(&signature.inputs, &node.attrs, signature);
     node.inputs = vec![Endpoint::new(NodeId::from_index(0), 0); count];
-    Some(NodeSpec::resolve(&node).and_then(|spec| spec.kernel().map(drop)))
+    Some(NodeSpec::resolve(&node, catalogue()).and_then(|spec| spec.kernel().map(drop)))
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use tensorfleet::{Graph, Output, Session, Step as SessionStep, Tensor};
 use tensorfleet_core::DType;
-use tensorfleet_ops::NodeSpec;
+use tensorfleet_kernel::NodeSpec;
 use tensorfleet_tests::case::{Case, Expect, RunStep, Step};
 use tensorfleet_tests::packed;
 
@@ -108,7 +108,7 @@ fn updates(g: &Graph) -> Vec<(Output, Output)> {
         if !(node.op.starts_with("Apply") || node.op.starts_with("ResourceApply")) {
             continue;
         }
-        let signature = NodeSpec::resolve(node).unwrap().signature().unwrap();
+        let signature = NodeSpec::resolve(node, tensorfleet_ops::catalogue()).unwrap().signature().unwrap();
         let index = signature.inputs.iter().position(|arg| matches!(&*arg.name, "grad" | "delta")).unwrap();
         let output = |index: usize| {
             let endpoint = node.inputs[index];

@@ -27,3 +27,7 @@ pub use cluster_text::TfConfig;
 pub use server::{Server, ServerOptions};
 pub use status::{MasterSessionStatus, StepStatus, TaskStatus, Totals, WorkerSessionStatus};
 pub use survey::{Finding, TaskState, request_stop, survey};
+
+// The catalogue that tests link.
+#[cfg(test)]
+use tensorfleet_ops as _;

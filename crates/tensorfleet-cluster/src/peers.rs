@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Result, Status};
-use tensorfleet_ops::rendezvous::Transfer;
+use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_rpc::{Channel, ChannelOptions};
 
 use crate::cluster_spec::{ClusterSpec, TaskId};

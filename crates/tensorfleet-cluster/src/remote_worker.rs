@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tensorfleet_core::{Code, Result, Status, Tensor};
-use tensorfleet_ops::rendezvous::Transfer;
+use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::{
     CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CreateWorkerSessionRequest,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, ensure, memory};
-use tensorfleet_ops::file_access::FileAccess;
+use tensorfleet_kernel::file_access::FileAccess;
 use tensorfleet_proto::tensorflow::{ConfigProto, RunMetadata};
 use tensorfleet_rpc::{ChannelOptions, Limits, Listener, serve};
 use tensorfleet_runtime::Task;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use tensorfleet_core::{Result, Status, Tensor};
-use tensorfleet_ops::rendezvous::Transfer;
+use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_proto::tensorflow::{
     CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CleanupGraphResponse, CloseSessionRequest,
     CloseSessionResponse, CreateSessionRequest, CreateSessionResponse, CreateWorkerSessionRequest,

@@ -18,6 +18,7 @@ mod shape;
 mod status;
 mod tensor;
 mod tensor_proto;
+mod variant;
 
 pub use buffer::Buffer;
 pub use device_name::DeviceName;
@@ -27,4 +28,5 @@ pub use graph_def::{GraphLimits, parse_endpoint};
 pub use resource_handle::ResourceHandle;
 pub use shape::{Dim, PartialShape, Shape};
 pub use status::{Code, Result, Status};
-pub use tensor::{Tensor, Variant, VariantObject};
+pub use tensor::Tensor;
+pub use variant::{Variant, VariantExtent, VariantObject};

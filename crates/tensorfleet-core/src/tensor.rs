@@ -4,12 +4,10 @@
 //! ([`Tensor::is_unique`], [`Tensor::make_mut`]); nobody else can tell. Plain elements live in a
 //! [`Buffer`]; strings, resource handles and variants in shared slices.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tensorfleet_proto::tensorflow::VariantTensorDataProto;
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element};
@@ -17,6 +15,7 @@ use crate::memory::Reservation;
 use crate::resource_handle::ResourceHandle;
 use crate::shape::Shape;
 use crate::status::{Result, Status};
+use crate::variant::Variant;
 use crate::{bail, ensure};
 
 /// A value with a dtype and a shape.
@@ -70,96 +69,6 @@ impl std::ops::Deref for Strings {
     type Target = [Bytes];
     fn deref(&self) -> &[Bytes] {
         &self.items
-    }
-}
-
-/// An opaque value: a named type with metadata and tensors, as it travels, or an object of this process.
-#[derive(Clone)]
-pub struct Variant(Content);
-
-#[derive(Clone)]
-enum Content {
-    Data(Arc<VariantTensorDataProto>),
-    Object(Arc<dyn VariantObject>),
-}
-
-/// An object of this process that variants hold.
-pub trait VariantObject: Any + Send + Sync {
-    /// The name of its type, as TensorFlow's variants have it.
-    fn type_name(&self) -> &str;
-
-    /// The value as it travels. By default that is the type's name and nothing more, by which a receiver can tell what
-    /// it did not get.
-    fn to_data(&self) -> VariantTensorDataProto {
-        VariantTensorDataProto { type_name: self.type_name().to_string(), ..Default::default() }
-    }
-}
-
-impl Variant {
-    /// A value as it came.
-    pub fn new(data: VariantTensorDataProto) -> Variant {
-        Variant(Content::Data(Arc::new(data)))
-    }
-
-    /// An object.
-    pub fn from_object(object: impl VariantObject) -> Variant {
-        Variant(Content::Object(Arc::new(object)))
-    }
-
-    /// The name of the value's type.
-    pub fn type_name(&self) -> &str {
-        match &self.0 {
-            Content::Data(data) => &data.type_name,
-            Content::Object(object) => object.type_name(),
-        }
-    }
-
-    /// The value as it travels.
-    pub fn to_data(&self) -> VariantTensorDataProto {
-        match &self.0 {
-            Content::Data(data) => VariantTensorDataProto::clone(data),
-            Content::Object(object) => object.to_data(),
-        }
-    }
-
-    /// The value as it came, if it did and is no object.
-    pub fn data(&self) -> Option<&VariantTensorDataProto> {
-        match &self.0 {
-            Content::Data(data) => Some(data),
-            Content::Object(_) => None,
-        }
-    }
-
-    /// The object, if there is one and it is a `T`.
-    pub fn object<T: VariantObject>(&self) -> Option<&T> {
-        match &self.0 {
-            Content::Object(object) => (&**object as &dyn Any).downcast_ref(),
-            Content::Data(_) => None,
-        }
-    }
-
-    /// The object for writing, if there is one, it is a `T`, and nobody else holds it.
-    pub fn object_mut<T: VariantObject>(&mut self) -> Option<&mut T> {
-        match &mut self.0 {
-            Content::Object(object) => (Arc::get_mut(object)? as &mut dyn Any).downcast_mut(),
-            Content::Data(_) => None,
-        }
-    }
-}
-
-impl PartialEq for Variant {
-    fn eq(&self, other: &Variant) -> bool {
-        match (&self.0, &other.0) {
-            (Content::Data(a), Content::Data(b)) => a == b,
-            (Content::Object(a), Content::Object(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Debug for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Variant({})", self.type_name())
     }
 }
 

@@ -17,7 +17,8 @@ use crate::dtype::{DType, Element};
 use crate::resource_handle::ResourceHandle;
 use crate::shape::Shape;
 use crate::status::{Result, Status};
-use crate::tensor::{Data, Strings, Tensor, Variant};
+use crate::tensor::{Data, Strings, Tensor};
+use crate::variant::Variant;
 use crate::{bail, ensure};
 
 impl Tensor {

@@ -40,6 +40,10 @@ pub use variables::{
 
 pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig};
 pub use tensorfleet_core::{Code, DType, DeviceName, Node, PartialShape, Result, Shape, Status, Tensor};
-pub use tensorfleet_ops::builder::DeviceScope;
+pub use tensorfleet_kernel::builder::DeviceScope;
 pub use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};
 pub use tensorfleet_runtime::{RunOptions, Task};
+
+// The catalogue that tests link.
+#[cfg(test)]
+use tensorfleet_ops as _;

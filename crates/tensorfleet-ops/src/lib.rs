@@ -1,49 +1,34 @@
-//! The op catalogue: signature, shape rule, kernel and gradient of every operation, each op in one place.
+//! The op catalogue: every family's tables, and the ops that are known and refused.
 //!
-//! A family of ops is a module with a table of [`Op`]s and the functions the table points to. The framework
-//! around it is small: [`signature`] reads declarations, [`node_spec`] sees a node through its declaration,
-//! [`kernel`] says what a kernel is and sees, [`shape_context`] the same for shape rules. Resources that outlive
-//! a step ([`resource`], [`variable`]) live here, below the runtime, because kernels are their only users.
+//! This crate is where all families meet. Programs link it, and name it nowhere else: sessions and front ends ask for
+//! `tensorfleet_runtime::catalogue::linked()`, which is the function exported here. An edit of a kernel therefore rebuilds its family,
+//! this crate and the programs, and nothing in between.
 //!
-//! Front ends and gradients make graphs through [`builder`], which names, types and shapes nodes as TensorFlow does.
-//!
-//! Kernels know no sessions and no network; what they need of a step they find in [`kernel::StepContext`].
+//! To add a family, add its table to the `FAMILIES` of its group; to add a group, add it to the `GROUPS` of its crate.
 
-pub mod builder;
-pub mod cancellation;
-pub mod catalogue;
-pub mod dispatch;
-pub mod file_access;
-pub mod functions;
-pub mod gradients;
-pub mod kernel;
-pub mod node_spec;
-pub mod op;
-pub mod rendezvous;
-pub mod resource;
-pub mod shape_context;
-pub mod signature;
-pub mod simd;
-pub mod variable;
-
-mod array;
-mod control_flow;
-mod data;
-mod graph_ops;
-mod io;
-mod lists;
-mod math;
-mod nn;
-mod random;
-mod state;
-mod strings;
-mod training;
 mod unsupported;
-mod variants;
 
-#[cfg(test)]
-pub(crate) mod testing;
+use tensorfleet_kernel::Catalogue;
+use tensorfleet_kernel::catalogue::Group;
 
-pub use node_spec::NodeSpec;
-pub use op::Op;
-pub use tensorfleet_threads::{denormals, parallel};
+static OWN: &[Group] = &[&[unsupported::OPS]];
+
+static CATALOGUE: Catalogue = Catalogue::new(&[
+    OWN,
+    tensorfleet_ops_tensor::GROUPS,
+    tensorfleet_ops_nn::GROUPS,
+    tensorfleet_ops_state::GROUPS,
+    tensorfleet_ops_input::GROUPS,
+]);
+
+/// All ops of Tensorfleet.
+pub fn catalogue() -> &'static Catalogue {
+    &CATALOGUE
+}
+
+/// [`catalogue`] under the name by which `tensorfleet_runtime::catalogue::linked` finds it.
+// SAFETY: no other item of the program has this name, and its declaration in the runtime has this type.
+#[unsafe(no_mangle)]
+fn tensorfleet_catalogue() -> &'static Catalogue {
+    &CATALOGUE
+}

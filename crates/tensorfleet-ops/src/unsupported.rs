@@ -3,10 +3,10 @@
 
 use tensorfleet_core::{Result, Status};
 
-use crate::kernel::KernelBox;
-use crate::node_spec::NodeSpec;
-use crate::op::Op;
-use crate::shape_context::unknown;
+use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::node_spec::NodeSpec;
+use tensorfleet_kernel::op::Op;
+use tensorfleet_kernel::shape_context::unknown;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[

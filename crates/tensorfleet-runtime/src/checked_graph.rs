@@ -6,9 +6,9 @@
 use tensorfleet_core::{
     DeviceName, EdgeType, Endpoint, Graph, GraphLimits, Node, NodeId, Result, Status, ensure,
 };
-use tensorfleet_ops::NodeSpec;
-use tensorfleet_ops::node_spec::EdgeTypes;
-use tensorfleet_ops::op::Op;
+use tensorfleet_kernel::node_spec::EdgeTypes;
+use tensorfleet_kernel::op::Op;
+use tensorfleet_kernel::{Catalogue, NodeSpec};
 use tensorfleet_proto::tensorflow::GraphDef;
 
 use crate::functions::expand;
@@ -25,16 +25,22 @@ pub struct NodeTypes {
 }
 
 /// A graph and the types of all its edges.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct CheckedGraph {
+    catalogue: &'static Catalogue,
     graph: Graph,
     types: Vec<NodeTypes>,
 }
 
 impl CheckedGraph {
-    /// An empty graph.
-    pub fn new() -> CheckedGraph {
-        CheckedGraph::default()
+    /// An empty graph of ops of this catalogue.
+    pub fn new(catalogue: &'static Catalogue) -> CheckedGraph {
+        CheckedGraph { catalogue, graph: Graph::new(), types: Vec::new() }
+    }
+
+    /// The ops that nodes may have.
+    pub fn catalogue(&self) -> &'static Catalogue {
+        self.catalogue
     }
 
     /// The graph.
@@ -59,18 +65,24 @@ impl CheckedGraph {
 
     /// Adds nodes, with functions in the place of their calls. On an error the graph is unchanged.
     pub fn extend(&mut self, def: GraphDef, limits: &GraphLimits) -> Result<()> {
-        let def = expand(def, self.graph.library(), limits)?;
-        let types = &self.types;
-        let new_types = self.graph.extend_checked(def, limits, |old, new| check_new(old, types, new))?;
+        let def = expand(def, self.graph.library(), limits, self.catalogue)?;
+        let (catalogue, types) = (self.catalogue, &self.types);
+        let new_types =
+            self.graph.extend_checked(def, limits, |old, new| check_new(catalogue, old, types, new))?;
         self.types.extend(new_types);
         Ok(())
     }
 }
 
-fn check_new(old: &Graph, old_types: &[NodeTypes], new: &[Node]) -> Result<Vec<NodeTypes>> {
+fn check_new(
+    catalogue: &'static Catalogue,
+    old: &Graph,
+    old_types: &[NodeTypes],
+    new: &[Node],
+) -> Result<Vec<NodeTypes>> {
     let mut new_types = Vec::with_capacity(new.len());
     for node in new {
-        let spec = NodeSpec::resolve(node)?;
+        let spec = NodeSpec::resolve(node, catalogue)?;
         // A malformed device name is as fatal as a malformed attribute; where it leads is placement's concern.
         let device = node.device.parse::<DeviceName>();
         device.map_err(|status| status.at_node(&node.name, &node.op, &node.device))?;
@@ -141,7 +153,7 @@ mod tests {
     }
 
     fn refusal(nodes: Vec<NodeDef>) -> Status {
-        let mut graph = CheckedGraph::new();
+        let mut graph = CheckedGraph::new(crate::catalogue::linked());
         graph
             .extend(
                 GraphDef { node: vec![node("a", "Const", &[], DType::Float)], ..Default::default() },

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Node, Result};
-use tensorfleet_ops::NodeSpec;
-use tensorfleet_ops::kernel::KernelBox;
-use tensorfleet_ops::op::Flow;
+use tensorfleet_kernel::NodeSpec;
+use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::op::Flow;
 
 use crate::executor::KernelSource;
 

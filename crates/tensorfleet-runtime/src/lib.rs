@@ -5,6 +5,7 @@
 //! graph down to what is needed, [`executor`] compiles that into flat arrays; both are kept, so later runs only
 //! execute. Nothing here knows sockets: a remote partition will use the same executor, rendezvous and resources.
 
+pub mod catalogue;
 pub mod checked_graph;
 mod completion;
 pub mod executor;
@@ -20,3 +21,7 @@ pub use kernels::Kernels;
 pub use rendezvous::{LocalRendezvous, ReceiverId};
 pub use session::{Callable, DirectSession, RunOptions, SessionOptions};
 pub use task::Task;
+
+// The catalogue that tests link.
+#[cfg(test)]
+use tensorfleet_ops as _;

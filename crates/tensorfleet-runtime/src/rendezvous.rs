@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Result, Status, bail, ensure};
-use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
-use tensorfleet_ops::variable::Variable;
+use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
+use tensorfleet_kernel::variable::Variable;
 
 use crate::sync::Mutex;
 

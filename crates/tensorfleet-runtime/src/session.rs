@@ -13,10 +13,10 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHasher};
 use tensorfleet_core::{Code, DType, GraphLimits, Result, Status, Tensor, ensure};
-use tensorfleet_ops::NodeSpec;
-use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::kernel::StepContext;
-use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_kernel::NodeSpec;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::kernel::StepContext;
+use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};
 
 use crate::checked_graph::CheckedGraph;
@@ -63,7 +63,6 @@ struct Inner {
     all_ended: Condvar,
 }
 
-#[derive(Default)]
 struct SessionGraph {
     checked: CheckedGraph,
     /// Whether the graph can be placed, once somebody has asked. Reported by every run, as TensorFlow does.
@@ -95,9 +94,12 @@ impl DirectSession {
     pub fn new(task: Arc<Task>, options: SessionOptions) -> DirectSession {
         DirectSession {
             inner: Arc::new(Inner {
+                graph: RwLock::new(SessionGraph {
+                    checked: CheckedGraph::new(task.catalogue()),
+                    placement: OnceLock::new(),
+                }),
                 task,
                 options,
-                graph: RwLock::default(),
                 plans: RwLock::default(),
                 kernels: Kernels::for_one_graph(),
                 running: Mutex::default(),
@@ -216,10 +218,11 @@ impl Inner {
         let graph = self.graph.read();
         graph.placement.get_or_init(|| self.check_placement(&graph.checked)).clone()?;
         let pruned = plan::prune(&graph.checked, &signature)?;
-        let executable = Arc::new(Executable::compile(&pruned, &self.kernels)?);
+        let executable = Arc::new(Executable::compile(&pruned, self.task.catalogue(), &self.kernels)?);
         // The arguments stand first in a pruned graph, in order.
         let args = &pruned.nodes()[..signature.feeds.len()];
-        let feed_dtypes = args.iter().map(|node| NodeSpec::resolve(node)?.dtype()).collect::<Result<_>>()?;
+        let feed_dtypes = args.iter().map(|node| NodeSpec::resolve(node, self.task.catalogue())?.dtype());
+        let feed_dtypes = feed_dtypes.collect::<Result<_>>()?;
         Ok(Plan { signature, executable, feed_dtypes })
     }
 

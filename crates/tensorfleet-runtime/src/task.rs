@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tensorfleet_core::DeviceName;
-use tensorfleet_ops::file_access::FileAccess;
-use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_kernel::Catalogue;
+use tensorfleet_kernel::file_access::FileAccess;
+use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, DeviceLocality};
 use tensorfleet_threads::Threads;
+
+use crate::catalogue;
 
 /// TensorFlow reports this much memory for a CPU; clients only print it.
 const REPORTED_MEMORY_BYTES: i64 = 256 << 20;
@@ -18,6 +21,7 @@ pub struct Task {
     device_text: Arc<str>,
     incarnation: u64,
     resources: Arc<ResourceManager>,
+    catalogue: &'static Catalogue,
     next_step: AtomicI64,
     threads: Arc<Threads>,
 }
@@ -41,6 +45,7 @@ impl Task {
             device,
             incarnation: random_nonzero(),
             resources: Arc::new(ResourceManager::new(job).with_file_access(files)),
+            catalogue: catalogue::linked(),
             next_step: AtomicI64::new(1),
             threads,
         })
@@ -69,6 +74,11 @@ impl Task {
     /// The threads its steps run on.
     pub fn threads(&self) -> &Arc<Threads> {
         &self.threads
+    }
+
+    /// The ops that graphs may have here.
+    pub fn catalogue(&self) -> &'static Catalogue {
+        self.catalogue
     }
 
     /// Empties the named containers, or all if none is named. Unknown names are ignored.

@@ -41,6 +41,10 @@
 //! This crate re-exports `tensorfleet-frontend`, which builds graphs and asks for runs, and links the ops. What ops mean stands
 //! in `tensorfleet-ops`, how they are run in `tensorfleet-runtime` and `tensorfleet-cluster`.
 
+// The ops that programs run: `tensorfleet_runtime::catalogue::linked` finds them by being linked. First, so that linkers which
+// read each archive once come to this one after the one that asks.
+use tensorfleet_ops as _;
+
 #[cfg(feature = "flags")]
 pub use tensorfleet_frontend::flags;
 pub use tensorfleet_frontend::{

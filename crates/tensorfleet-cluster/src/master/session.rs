@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use tensorfleet_core::{DType, DeviceName, GraphLimits, Result, Status, ensure};
 use tensorfleet_proto::tensorflow::{CreateWorkerSessionRequest, DeviceAttributes, GraphDef, ServerDef};
 use tensorfleet_rpc::Connection;
+use tensorfleet_runtime::catalogue;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
 use tensorfleet_runtime::plan::{self, Device, DeviceIndex, PlaceOptions, PlanOptions, Signature};
 
@@ -67,7 +68,7 @@ struct Usage {
 }
 
 /// The graph and where it is; replaced as a whole when the graph grows.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct SessionState {
     checked: CheckedGraph,
     placement: Vec<DeviceIndex>,
@@ -76,6 +77,19 @@ struct SessionState {
     /// Tasks that have a worker session.
     members: Vec<TaskId>,
     version: i64,
+}
+
+impl Default for SessionState {
+    fn default() -> SessionState {
+        SessionState {
+            checked: CheckedGraph::new(catalogue::linked()),
+            placement: Vec::new(),
+            devices: Vec::new(),
+            attributes: Vec::new(),
+            members: Vec::new(),
+            version: 0,
+        }
+    }
 }
 
 /// A signature, planned and registered with the tasks that take part.

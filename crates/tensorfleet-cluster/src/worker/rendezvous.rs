@@ -13,8 +13,8 @@ use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Code, Result, Status};
-use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
-use tensorfleet_ops::variable::Variable;
+use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
+use tensorfleet_kernel::variable::Variable;
 use tensorfleet_runtime::executor::lend_thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 

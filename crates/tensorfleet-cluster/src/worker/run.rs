@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tensorfleet_core::{Result, Status, Tensor, ensure};
-use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::kernel::StepContext;
-use tensorfleet_ops::rendezvous::Rendezvous;
-use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::kernel::StepContext;
+use tensorfleet_kernel::rendezvous::Rendezvous;
+use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{GraphDef, NodeExecStats, StepStats};
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::LocalRendezvous;

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{DeviceName, GraphLimits, Result, Status, ensure};
-use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::GraphDef;
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::Kernels;
+use tensorfleet_runtime::catalogue;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
 use tensorfleet_runtime::executor::Executable;
 
@@ -102,9 +103,9 @@ impl WorkerSession {
             self.check_device(&node.device)
                 .map_err(|status| status.at_node(&node.name, &node.op, &node.device))?;
         }
-        let mut graph = CheckedGraph::new();
+        let mut graph = CheckedGraph::new(catalogue::linked());
         graph.extend(def, &GraphLimits::default())?;
-        let executable = Arc::new(Executable::compile(graph.graph(), &self.kernels)?);
+        let executable = Arc::new(Executable::compile(graph.graph(), graph.catalogue(), &self.kernels)?);
         ensure!(
             executable.num_args() == 0 && executable.num_results() == 0,
             InvalidArgument,

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Result, Status, ensure};
-use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::rendezvous::Transfer;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::executor::Step;
 use tensorfleet_runtime::{LocalRendezvous, ReceiverId};
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
     use tensorfleet_core::{Code, Tensor};
-    use tensorfleet_ops::rendezvous::Rendezvous;
+    use tensorfleet_kernel::rendezvous::Rendezvous;
 
     const KEY: &str = "/job:a;00ff;/job:b;x;0:0";
 

@@ -1,7 +1,7 @@
 //! Conditions and loops inside the graph.
 
 use tensorfleet_core::{PartialShape, Result, Status, ensure};
-use tensorfleet_ops::builder::LoopOptions;
+use tensorfleet_kernel::builder::LoopOptions;
 
 use super::graph::Graph;
 use super::operand::Operand;

@@ -1,8 +1,8 @@
 //! Gradients: [`Graph::gradients`] and what it gives.
 
 use tensorfleet_core::{Endpoint, Result};
-pub use tensorfleet_ops::gradients::Gate;
-use tensorfleet_ops::gradients::{self as engine, Grad, GradientOptions};
+pub use tensorfleet_kernel::gradients::Gate;
+use tensorfleet_kernel::gradients::{self as engine, Grad, GradientOptions};
 
 use super::graph::Graph;
 use super::operand::{Arg, OperandList};

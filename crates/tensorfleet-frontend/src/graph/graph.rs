@@ -8,8 +8,9 @@ use std::thread::ThreadId;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Node, Result};
-use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, Scopes};
+use tensorfleet_kernel::builder::{DeviceScope, GraphBuilder, Scopes};
 use tensorfleet_proto::tensorflow::GraphDef;
+use tensorfleet_runtime::catalogue;
 
 use super::registry::Registry;
 
@@ -42,13 +43,23 @@ struct Shared {
     complete_len: AtomicUsize,
 }
 
-#[derive(Default)]
 struct State {
     builder: GraphBuilder,
     /// Scopes of the threads that are inside one.
     scopes: FxHashMap<ThreadId, Scopes>,
     registry: Registry,
     random_seed: Option<i64>,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            builder: GraphBuilder::new(catalogue::linked()),
+            scopes: FxHashMap::default(),
+            registry: Registry::default(),
+            random_seed: None,
+        }
+    }
 }
 
 impl Graph {

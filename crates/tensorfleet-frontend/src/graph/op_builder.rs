@@ -2,9 +2,8 @@
 
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{DType, Result, Status};
-use tensorfleet_ops::builder::{Input, NewNode};
-use tensorfleet_ops::catalogue;
-use tensorfleet_ops::signature::ArgTypes;
+use tensorfleet_kernel::builder::{Input, NewNode};
+use tensorfleet_kernel::signature::ArgTypes;
 
 use super::graph::Graph;
 use super::operand::{Arg, Operand, OperandList};
@@ -65,7 +64,8 @@ impl OpBuilder {
     }
 
     fn wants_handle(&self) -> bool {
-        let signature = catalogue::find(&self.op).and_then(|entry| entry.signature().ok());
+        let signature =
+            tensorfleet_runtime::catalogue::linked().find(&self.op).and_then(|entry| entry.signature().ok());
         let arg = signature.and_then(|signature| signature.inputs.get(self.inputs));
         arg.is_some_and(|arg| arg.is_ref || matches!(arg.types, ArgTypes::Fixed(DType::Resource)))
     }

@@ -1,7 +1,7 @@
 //! [`Operand`]: everything that can be an input of an op.
 
 use tensorfleet_core::{DType, Result, Tensor};
-use tensorfleet_ops::builder::adapt_literal;
+use tensorfleet_kernel::builder::adapt_literal;
 
 use super::graph::Graph;
 use super::literal::{Adapts, IntoTensor};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tensorfleet_core::{Endpoint, NodeId, Result, Status, parse_endpoint};
-use tensorfleet_ops::builder::{GraphBuilder, NewNode};
+use tensorfleet_kernel::builder::{GraphBuilder, NewNode};
 
 use super::graph::Graph;
 use super::output::Output;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tensorfleet_core::{DType, EdgeType, Endpoint, PartialShape, Result, Status, Tensor};
-use tensorfleet_ops::builder::{NewNode, adapt_literal};
+use tensorfleet_kernel::builder::{NewNode, adapt_literal};
 
 use super::graph::Graph;
 use super::literal::{Adapts, IntoTensor, ShapeLike};

@@ -1,7 +1,7 @@
 //! Where values come from: constants, placeholders, fills and ranges.
 
 use tensorfleet_core::{DType, Result, Shape, Status, Tensor};
-use tensorfleet_ops::builder::adapt_literal;
+use tensorfleet_kernel::builder::adapt_literal;
 
 use super::graph::Graph;
 use super::literal::{IntoTensor, ShapeLike};

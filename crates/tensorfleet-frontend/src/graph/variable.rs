@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tensorfleet_core::{DType, Endpoint, NodeId, PartialShape, Result};
-use tensorfleet_ops::builder::Input;
+use tensorfleet_kernel::builder::Input;
 
 use super::graph::Graph;
 use super::operation::Operation;

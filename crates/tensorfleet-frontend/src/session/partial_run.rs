@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 use tensorfleet_cluster::RemotePartialRun;
 use tensorfleet_core::{Endpoint, Result, Status, Tensor, ensure};
-use tensorfleet_ops::builder::GraphBuilder;
+use tensorfleet_kernel::builder::GraphBuilder;
 
 use super::backend::Backend;
 use super::fetch::{Fetch, Request, Results};

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tensorfleet_cluster::RemoteSession;
 use tensorfleet_core::{DType, Endpoint, NodeId, PartialShape, Result, Status, Tensor, ensure};
-use tensorfleet_ops::builder::{GraphBuilder, adapt_literal, python_name};
+use tensorfleet_kernel::builder::{GraphBuilder, adapt_literal, python_name};
 use tensorfleet_proto::tensorflow::{DeviceAttributes, RunMetadata};
 use tensorfleet_runtime::{DirectSession, RunOptions, Task};
 

@@ -4,7 +4,7 @@
 //! `loss` becomes `loss_1`, so tags never collide within a graph.
 
 use tensorfleet_core::{DType, Result, Tensor, ensure};
-use tensorfleet_ops::builder::python_name;
+use tensorfleet_kernel::builder::python_name;
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::SummaryMetadata;
 use tensorfleet_proto::tensorflow::summary_metadata::PluginData;

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use prost::Message;
 use tensorfleet_core::Result;
 use tensorfleet_files::AtomicFile;
-use tensorfleet_ops::catalogue;
 use tensorfleet_proto::tensorflow::collection_def::{BytesList, Kind};
 use tensorfleet_proto::tensorflow::meta_graph_def::MetaInfoDef;
 use tensorfleet_proto::tensorflow::{CollectionDef, GraphDef, MetaGraphDef, SaverDef};
+use tensorfleet_runtime::catalogue;
 
 use crate::graph::{Graph, Variable};
 
@@ -43,7 +43,9 @@ pub(crate) fn write(graph: &Graph, saver: Option<&SaverDef>, path: &str) -> Resu
 /// need not know it.
 fn without_defaults(mut def: GraphDef) -> GraphDef {
     for node in &mut def.node {
-        let Some(Ok(signature)) = catalogue::find(&node.op).map(|entry| entry.signature()) else { continue };
+        let Some(Ok(signature)) = catalogue::linked().find(&node.op).map(|entry| entry.signature()) else {
+            continue;
+        };
         for attr in &signature.attrs {
             if attr.default.is_some() && node.attr.get(&attr.name) == attr.default.as_ref() {
                 node.attr.remove(&attr.name);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tensorfleet_cluster::ClusterSpec;
 use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{DType, DeviceName, Node, PartialShape, Result, Status};
-use tensorfleet_ops::builder::DeviceScope;
+use tensorfleet_kernel::builder::DeviceScope;
 
 /// Ops that hold state for all workers, and so belong on parameter servers.
 const PS_OPS: [&str; 14] = [

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tensorfleet_core::{DType, Result, Shape, Status, Tensor};
-use tensorfleet_ops::builder::adapt_literal;
+use tensorfleet_kernel::builder::adapt_literal;
 
 use crate::graph::{Graph, IntoTensor, Output};
 

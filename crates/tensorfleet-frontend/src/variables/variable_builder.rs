@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tensorfleet_core::{DType, Endpoint, Result, Status};
-use tensorfleet_ops::builder::{DeviceScope, GraphBuilder, Input, NewNode};
+use tensorfleet_kernel::builder::{DeviceScope, GraphBuilder, Input, NewNode};
 
 use super::variable_lists::VariableLists;
 use crate::graph::{Arg, Graph, Operand, Output, Variable, VariableKind, VariableParts, VariableSlice};
@@ -196,7 +196,7 @@ impl VariableBuilder {
 
     fn initial_input(&self, initial: Arg) -> Result<Input> {
         let adapt = |tensor| match self.dtype {
-            Some(dtype) => tensorfleet_ops::builder::adapt_literal(&tensor, dtype).unwrap_or(tensor),
+            Some(dtype) => tensorfleet_kernel::builder::adapt_literal(&tensor, dtype).unwrap_or(tensor),
             None => tensor,
         };
         let input = match initial {

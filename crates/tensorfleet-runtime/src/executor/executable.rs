@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tensorfleet_core::{Graph, NodeId, Result, bail, ensure};
-use tensorfleet_ops::NodeSpec;
-use tensorfleet_ops::functions::Functions;
-use tensorfleet_ops::kernel::KernelBox;
-use tensorfleet_ops::op::{Cost, Flow};
+use tensorfleet_kernel::functions::Functions;
+use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::op::{Cost, Flow};
+use tensorfleet_kernel::{Catalogue, NodeSpec};
 
 use super::counts::{Counts, MAX_INPUTS};
 use super::experience::Experience;
@@ -127,8 +127,13 @@ pub(super) struct FrameLayout {
 impl Executable {
     /// Compiles `graph`, whose nodes have been checked. Argument and result numbers come from `_Arg` and `_Retval`
     /// nodes.
-    pub fn compile(graph: &Graph, kernels: &dyn KernelSource) -> Result<Executable> {
-        let specs: Vec<NodeSpec<'_>> = graph.nodes().iter().map(NodeSpec::resolve).collect::<Result<_>>()?;
+    pub fn compile(
+        graph: &Graph,
+        catalogue: &'static Catalogue,
+        kernels: &dyn KernelSource,
+    ) -> Result<Executable> {
+        let specs: Vec<NodeSpec<'_>> =
+            graph.nodes().iter().map(|node| NodeSpec::resolve(node, catalogue)).collect::<Result<_>>()?;
         let enter_attrs = |id: NodeId| {
             let spec = &specs[id.index()];
             Ok(EnterAttrs {
@@ -145,7 +150,7 @@ impl Executable {
             num_args: 0,
             num_results: 0,
             has_transfers: specs.iter().any(|spec| spec.op().flow == Flow::Transfer),
-            functions: Library::of(graph),
+            functions: Library::of(graph, catalogue),
         };
         let passes_reference = passes_reference(graph, &specs);
         for (index, spec) in specs.iter().enumerate() {
@@ -364,7 +369,9 @@ mod tests {
 
     #[test]
     fn a_result_or_argument_beyond_the_graph_is_refused() {
-        let compiled = |text: &str| Executable::compile(graph(text).graph(), &Kernels::for_one_graph());
+        let compiled = |text: &str| {
+            Executable::compile(graph(text).graph(), crate::catalogue::linked(), &Kernels::for_one_graph())
+        };
         assert_eq!(compiled("x = Const | value=1\nr = _Retval(x) | index=1").unwrap().num_results(), 2);
         for text in ["x = Const | value=1\nr = _Retval(x) | index=2147483647", "a = _Arg | index=1000000000"]
         {

@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Graph, NodeId, Result, Status, ensure};
-use tensorfleet_ops::op::Flow;
+use tensorfleet_kernel::op::Flow;
 
 /// The index of a frame; 0 is the root.
 pub(crate) type FrameIndex = u32;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tensorfleet_core::{Result, ensure};
-use tensorfleet_ops::kernel::{FrameIteration, Value};
+use tensorfleet_kernel::kernel::{FrameIteration, Value};
 
 use super::counts::Counts;
 use super::executable::FrameLayout;

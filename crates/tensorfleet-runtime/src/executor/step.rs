@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, Tensor, bail};
-use tensorfleet_ops::denormals::FlushDenormals;
-use tensorfleet_ops::kernel::{AsyncContext, AsyncKernel, Context, KernelBox, Outputs, StepContext, Value};
-use tensorfleet_ops::op::{Cost, Flow};
+use tensorfleet_kernel::kernel::{
+    AsyncContext, AsyncKernel, Context, KernelBox, Outputs, StepContext, Value,
+};
+use tensorfleet_kernel::op::{Cost, Flow};
+use tensorfleet_threads::denormals::FlushDenormals;
 
 use super::counts::{Arrival, MergeInput};
 use super::errands;

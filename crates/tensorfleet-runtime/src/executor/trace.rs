@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use tensorfleet_ops::kernel::Value;
+use tensorfleet_kernel::kernel::Value;
 use tensorfleet_proto::tensorflow::{
     AllocationDescription, DeviceStepStats, NodeExecStats, NodeOutput, TensorDescription,
 };

@@ -9,7 +9,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{DType, Endpoint, Node, NodeId, Result, Status, bail, ensure};
-use tensorfleet_ops::{NodeSpec, catalogue};
+use tensorfleet_kernel::{Catalogue, NodeSpec};
 use tensorfleet_proto::tensorflow::attr_value::Value;
 use tensorfleet_proto::tensorflow::op_def::ArgDef;
 use tensorfleet_proto::tensorflow::{AttrValue, FunctionDef, NameAttrList, NodeDef, OpDef};
@@ -20,8 +20,33 @@ const MAX_REPEATED: i64 = 1 << 16;
 /// Bounds functions as attributes of functions as attributes.
 const MAX_ATTR_DEPTH: usize = 16;
 
-/// Functions by name.
-pub(super) type FunctionIndex<'a> = FxHashMap<&'a str, &'a FunctionDef>;
+/// What the op of a node in a body may be: a function of the library, by name, or an op of the catalogue.
+pub(super) struct FunctionIndex<'a> {
+    functions: FxHashMap<&'a str, &'a FunctionDef>,
+    catalogue: &'static Catalogue,
+}
+
+impl<'a> FunctionIndex<'a> {
+    /// No functions yet.
+    pub(super) fn new(catalogue: &'static Catalogue) -> FunctionIndex<'a> {
+        FunctionIndex { functions: FxHashMap::default(), catalogue }
+    }
+
+    /// Adds the functions, the later ones in the place of earlier ones of the same name.
+    pub(super) fn insert(&mut self, name: &'a str, function: &'a FunctionDef) {
+        self.functions.insert(name, function);
+    }
+
+    /// The function called `name`.
+    pub(super) fn get(&self, name: &str) -> Option<&'a FunctionDef> {
+        self.functions.get(name).copied()
+    }
+
+    /// Whether an op has state; a function of the library, which is no op of the catalogue, may have.
+    pub(super) fn is_stateful(&self, op: &str) -> bool {
+        self.catalogue.find(op).is_none_or(|entry| entry.op.stateful)
+    }
+}
 
 /// Where a value in a body comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +156,7 @@ fn resolve(library: &FunctionIndex<'_>, function: &FunctionDef, call: &Attrs) ->
         results.extend(range);
         result_types.extend(types);
     }
-    let effects = resolver.effects(function, &nodes)?;
+    let effects = resolver.effects(library, function, &nodes)?;
     Ok(Body { name: signature.name.clone(), arguments, nodes, results, result_types, effects })
 }
 
@@ -196,7 +221,12 @@ impl Resolver {
     }
 
     /// TensorFlow 2 lists the nodes with effects; earlier clients do not, and expect all stateful nodes to run.
-    fn effects(&self, function: &FunctionDef, nodes: &[BodyNode]) -> Result<Vec<usize>> {
+    fn effects(
+        &self,
+        library: &FunctionIndex<'_>,
+        function: &FunctionDef,
+        nodes: &[BodyNode],
+    ) -> Result<Vec<usize>> {
         let mut effects = Vec::with_capacity(function.control_ret.len());
         for node in function.control_ret.values() {
             match self.find(node, "the control results")? {
@@ -206,18 +236,13 @@ impl Resolver {
         }
         let is_listed = !function.control_ret.is_empty();
         if !is_listed {
-            let stateful = nodes.iter().enumerate().filter(|(_, node)| is_stateful(&node.def.op));
+            let stateful = nodes.iter().enumerate().filter(|(_, node)| library.is_stateful(&node.def.op));
             effects.extend(stateful.map(|(index, _)| index));
         }
         effects.sort_unstable();
         effects.dedup();
         Ok(effects)
     }
-}
-
-/// Whether an op has state; a function of the library, which is no op of the catalogue, may have.
-pub(super) fn is_stateful(op: &str) -> bool {
-    catalogue::find(op).is_none_or(|entry| entry.op.stateful)
 }
 
 fn with_defaults(signature: &OpDef, call: &Attrs) -> Attrs {
@@ -312,7 +337,7 @@ fn output_slots(library: &FunctionIndex<'_>, def: &NodeDef) -> Result<FxHashMap<
     node.attrs = def.attr.clone();
     let data = def.input.iter().filter(|input| !input.starts_with('^')).count();
     node.inputs = vec![Endpoint::new(NodeId::from_index(0), 0); data];
-    for (name, count) in NodeSpec::resolve(&node)?.output_counts()? {
+    for (name, count) in NodeSpec::resolve(&node, library.catalogue)?.output_counts()? {
         add(name, count);
     }
     Ok(slots)

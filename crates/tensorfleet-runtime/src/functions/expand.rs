@@ -13,9 +13,10 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{DType, DeviceName, GraphLimits, Result, Status, bail, ensure, parse_endpoint};
+use tensorfleet_kernel::Catalogue;
 use tensorfleet_proto::tensorflow::{AttrValue, FunctionDefLibrary, GraphDef, NameAttrList, NodeDef};
 
-use super::body::{Body, FunctionIndex, Source, is_stateful, signature};
+use super::body::{Body, FunctionIndex, Source, signature};
 
 /// Nodes that functions may add to a graph. Calls of calls multiply; a program that needs more than this would not fit
 /// into memory as TensorFlow runs it either.
@@ -32,10 +33,11 @@ pub(crate) fn expand(
     mut def: GraphDef,
     known: Option<&FunctionDefLibrary>,
     limits: &GraphLimits,
+    catalogue: &'static Catalogue,
 ) -> Result<GraphDef> {
     let library = def.library.take();
     let functions = known.into_iter().chain(&library).flat_map(|library| &library.function);
-    let mut index = FunctionIndex::default();
+    let mut index = FunctionIndex::new(catalogue);
     for function in functions {
         index.insert(&signature(function)?.name, function);
     }
@@ -80,7 +82,7 @@ fn kind_of(library: &FunctionIndex<'_>, op: &str) -> Option<Kind> {
         "If" | "StatelessIf" => Kind::If,
         "Case" | "StatelessCase" => Kind::Case,
         "While" | "StatelessWhile" => Kind::While,
-        _ if library.contains_key(op) => Kind::ByName,
+        _ if library.get(op).is_some() => Kind::ByName,
         _ => return None,
     })
 }
@@ -323,7 +325,7 @@ impl Expander<'_> {
             if !node.inputs.iter().chain(&node.controls).any(is_inner) {
                 let waits = match &*def.op {
                     "Const" => gate.holds_constants,
-                    op => node.inputs.is_empty() || gate.holds_arguments || is_stateful(op),
+                    op => node.inputs.is_empty() || gate.holds_arguments || self.library.is_stateful(op),
                 };
                 if waits {
                     def.input.push(format!("^{}", gate.node));

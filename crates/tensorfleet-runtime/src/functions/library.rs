@@ -6,10 +6,11 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{DType, Graph, GraphLimits, Node, Result, Status, Tensor, ensure};
-use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::functions::{CallContext, Function, Functions, OnReturn};
-use tensorfleet_ops::kernel::StepContext;
-use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_kernel::Catalogue;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::functions::{CallContext, Function, Functions, OnReturn};
+use tensorfleet_kernel::kernel::StepContext;
+use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::attr_value::Value;
 use tensorfleet_proto::tensorflow::{
     AttrValue, FunctionDef, FunctionDefLibrary, GraphDef, NameAttrList, NodeDef,
@@ -23,17 +24,17 @@ use crate::plan::{Signature, prune};
 use crate::rendezvous::LocalRendezvous;
 
 /// Functions of one graph, each compiled at most once.
-#[derive(Default)]
 pub(crate) struct Library {
+    catalogue: &'static Catalogue,
     definitions: FunctionDefLibrary,
     compiled: Mutex<Vec<(NameAttrList, Arc<CompiledFunction>)>>,
 }
 
 impl Library {
     /// The functions that the nodes of `graph` may call.
-    pub(crate) fn of(graph: &Graph) -> Arc<Library> {
+    pub(crate) fn of(graph: &Graph, catalogue: &'static Catalogue) -> Arc<Library> {
         let definitions = graph.library().cloned().unwrap_or_default();
-        Arc::new(Library { definitions, compiled: Mutex::default() })
+        Arc::new(Library { catalogue, definitions, compiled: Mutex::default() })
     }
 }
 
@@ -65,7 +66,7 @@ struct CompiledFunction {
 
 impl CompiledFunction {
     fn new(library: &Arc<Library>, function: &NameAttrList) -> Result<CompiledFunction> {
-        let mut index = FunctionIndex::default();
+        let mut index = FunctionIndex::new(library.catalogue);
         for definition in &library.definitions.function {
             index.insert(&signature(definition)?.name, definition);
         }
@@ -101,7 +102,7 @@ impl CompiledFunction {
             nodes.push(node);
         }
         let def = GraphDef { node: nodes, library: Some(library.definitions.clone()), ..Default::default() };
-        let mut checked = CheckedGraph::new();
+        let mut checked = CheckedGraph::new(library.catalogue);
         checked.extend(def, &GraphLimits::default())?;
         let names =
             |prefix: &str, count: usize| (0..count).map(|index| format!("{prefix}_{index}")).collect();
@@ -111,7 +112,7 @@ impl CompiledFunction {
             targets: if results.is_empty() { vec!["call".into()] } else { Vec::new() },
         };
         let pruned = prune(&checked, &signature)?;
-        let executable = Executable::compile(&pruned, &Kernels::for_one_graph())?;
+        let executable = Executable::compile(&pruned, library.catalogue, &Kernels::for_one_graph())?;
         ensure!(
             !executable.has_transfers(),
             InvalidArgument,

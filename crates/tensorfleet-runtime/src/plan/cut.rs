@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{DType, Endpoint, Graph, Node, NodeId, Result, Shape, Status, Tensor};
-use tensorfleet_ops::op::Flow;
+use tensorfleet_kernel::op::Flow;
 
 use super::device::{Device, DeviceIndex};
 use super::loops::ControlLoops;

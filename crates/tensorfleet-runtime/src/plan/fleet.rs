@@ -4,13 +4,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tensorfleet_core::{GraphLimits, Result, Status, Tensor};
-use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::kernel::StepContext;
-use tensorfleet_ops::rendezvous::Rendezvous;
-use tensorfleet_ops::resource::ResourceManager;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::kernel::StepContext;
+use tensorfleet_kernel::rendezvous::Rendezvous;
+use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_threads::Threads;
 
 use super::*;
+use crate::catalogue;
 use crate::checked_graph::CheckedGraph;
 use crate::executor::{Executable, Step};
 use crate::kernels::Kernels;
@@ -105,10 +106,11 @@ impl Fleet {
             for (index, key) in &partition.feeds {
                 rendezvous.send(key.clone(), Some(feeds[*index].clone()))?;
             }
-            let mut checked = CheckedGraph::new();
+            let mut checked = CheckedGraph::new(catalogue::linked());
             checked.extend(partition.graph.to_graph_def(), &GraphLimits::default())?;
             let worker = &self.tasks[partition.device.index()];
-            let executable = Arc::new(Executable::compile(checked.graph(), &worker.kernels)?);
+            let executable =
+                Arc::new(Executable::compile(checked.graph(), checked.catalogue(), &worker.kernels)?);
             let context = Arc::new(StepContext {
                 step_id: self.step_id,
                 device: self.devices[partition.device.index()].text.clone(),
@@ -150,7 +152,7 @@ impl Fleet {
 /// The same step without partitions, as a session of one process runs it.
 pub(crate) fn run_whole(checked: &CheckedGraph, signature: &Signature, feeds: &[Tensor]) -> Result<Results> {
     let pruned = prune(checked, signature)?;
-    let executable = Arc::new(Executable::compile(&pruned, &Kernels::for_one_graph())?);
+    let executable = Arc::new(Executable::compile(&pruned, checked.catalogue(), &Kernels::for_one_graph())?);
     let context = Arc::new(StepContext {
         step_id: 1,
         device: "/job:localhost/replica:0/task:0/device:CPU:0".into(),

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{Endpoint, Node, NodeId, Result, Tensor};
-use tensorfleet_ops::NodeSpec;
-use tensorfleet_ops::cancellation::Cancellation;
-use tensorfleet_ops::file_access::FileAccess;
-use tensorfleet_ops::functions::NoFunctions;
-use tensorfleet_ops::kernel::{Context, FrameIteration, KernelBox, StepContext, Value};
-use tensorfleet_ops::op::{Cost, Flow};
-use tensorfleet_ops::resource::ResourceManager;
-use tensorfleet_ops::shape_context::{InputShape, ShapeContext};
+use tensorfleet_kernel::NodeSpec;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::file_access::FileAccess;
+use tensorfleet_kernel::functions::NoFunctions;
+use tensorfleet_kernel::kernel::{Context, FrameIteration, KernelBox, StepContext, Value};
+use tensorfleet_kernel::op::{Cost, Flow};
+use tensorfleet_kernel::resource::ResourceManager;
+use tensorfleet_kernel::shape_context::{InputShape, ShapeContext};
 use tensorfleet_proto::tensorflow::attr_value;
 use tensorfleet_threads::Threads;
 
@@ -73,7 +73,7 @@ impl Folder {
         let mut endpoints = Vec::with_capacity(outputs.len());
         for output in &outputs {
             let endpoint = if outputs.len() == 1 {
-                step.nodes[id.index()] = StepNode::new(constant(&name, output), device)?;
+                step.nodes[id.index()] = StepNode::new(constant(&name, output), device, step.catalogue)?;
                 Endpoint::new(id, 0)
             } else {
                 let name = names.fresh(&format!("{name}/folded"));
@@ -103,7 +103,7 @@ impl Folder {
         self.tried += 1;
         let inputs: Vec<Tensor> =
             node.node.inputs.iter().map(|&input| self.value(step, input)).collect::<Option<_>>()?;
-        let spec = NodeSpec::resolve(&node.node).ok()?;
+        let spec = NodeSpec::resolve(&node.node, step.catalogue).ok()?;
         let bytes = output_bytes(&spec, &inputs)?;
         if bytes > MAX_BYTES || self.total_bytes + bytes > MAX_TOTAL_BYTES {
             return None;

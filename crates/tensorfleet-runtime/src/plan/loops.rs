@@ -11,8 +11,8 @@
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{DType, Endpoint, Graph, Node, NodeId, Result, Status, ensure};
-use tensorfleet_ops::NodeSpec;
-use tensorfleet_ops::op::Flow;
+use tensorfleet_kernel::NodeSpec;
+use tensorfleet_kernel::op::Flow;
 
 use super::cut::empty_const;
 use super::device::DeviceIndex;
@@ -134,7 +134,7 @@ fn find_frames(step: &StepGraph) -> Result<Frames> {
     graph.append((0..step.nodes.len()).map(node).collect())?;
     let flow = |id: NodeId| if step.get(id).is_gone { Flow::Plain } else { step.get(id).op.flow };
     let enter = |id: NodeId| {
-        let spec = NodeSpec::resolve(&step.get(id).node)?;
+        let spec = NodeSpec::resolve(&step.get(id).node, step.catalogue)?;
         Ok(EnterAttrs {
             frame_name: spec.attr("frame_name")?,
             parallel_iterations: spec.attr("parallel_iterations")?,

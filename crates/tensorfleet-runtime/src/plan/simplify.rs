@@ -11,7 +11,7 @@
 
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Endpoint, NodeId, Result};
-use tensorfleet_ops::op::Flow;
+use tensorfleet_kernel::op::Flow;
 use tensorfleet_proto::Message;
 
 use super::fold::{Folder, is_constant};

@@ -5,9 +5,9 @@
 
 use smallvec::SmallVec;
 use tensorfleet_core::{DType, Endpoint, Node, NodeId, Result, Status, ensure};
-use tensorfleet_ops::NodeSpec;
-use tensorfleet_ops::node_spec::EdgeTypes;
-use tensorfleet_ops::op::{Flow, Op};
+use tensorfleet_kernel::node_spec::EdgeTypes;
+use tensorfleet_kernel::op::{Flow, Op};
+use tensorfleet_kernel::{Catalogue, NodeSpec};
 
 use super::device::DeviceIndex;
 use super::prune::{Demand, Feeds, Signature, is_fed_placeholder};
@@ -27,8 +27,8 @@ pub(super) struct StepNode {
 
 impl StepNode {
     /// A new node on a device.
-    pub(super) fn new(node: Node, device: DeviceIndex) -> Result<StepNode> {
-        let spec = NodeSpec::resolve(&node)?;
+    pub(super) fn new(node: Node, device: DeviceIndex, catalogue: &'static Catalogue) -> Result<StepNode> {
+        let spec = NodeSpec::resolve(&node, catalogue)?;
         let (op, outputs) = (spec.op(), spec.outputs);
         Ok(StepNode { node, op, outputs, device: Some(device), is_gone: false })
     }
@@ -55,6 +55,7 @@ pub(super) struct Fetch {
 
 /// The nodes of a step.
 pub(super) struct StepGraph {
+    pub(super) catalogue: &'static Catalogue,
     /// The first nodes are the feeds, in their order.
     pub(super) nodes: Vec<StepNode>,
     pub(super) feeds: Vec<Boundary>,
@@ -97,7 +98,7 @@ impl StepGraph {
         }
         let fetches = demand.fetches.iter().map(|&fetch| cut.fetch(fetch)).collect::<Result<_>>()?;
         let targets = demand.targets.iter().map(|&target| cut.new_id(target)).collect::<Result<_>>()?;
-        Ok(StepGraph { nodes, feeds, fetches, targets })
+        Ok(StepGraph { catalogue: checked.catalogue(), nodes, feeds, fetches, targets })
     }
 
     /// The node with this id.
@@ -107,7 +108,7 @@ impl StepGraph {
 
     /// Adds a node on a device.
     pub(super) fn add(&mut self, node: Node, device: DeviceIndex) -> Result<NodeId> {
-        self.nodes.push(StepNode::new(node, device)?);
+        self.nodes.push(StepNode::new(node, device, self.catalogue)?);
         Ok(NodeId::from_index(self.nodes.len() - 1))
     }
 

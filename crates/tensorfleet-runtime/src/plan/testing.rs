@@ -13,7 +13,7 @@ use crate::checked_graph::CheckedGraph;
 
 /// The graph that `text` describes.
 pub(crate) fn graph(text: &str) -> CheckedGraph {
-    let mut checked = CheckedGraph::new();
+    let mut checked = CheckedGraph::new(crate::catalogue::linked());
     extend(&mut checked, text);
     checked
 }

@@ -105,7 +105,7 @@ fn collect() -> Result<BTreeMap<String, Row>, String> {
         };
         rows.insert(name.to_string(), Row { tier: tier as u32, ..Row::default() });
     }
-    for op in catalogue::all() {
+    for op in catalogue().all() {
         let row = rows.entry(op.name.to_string()).or_insert(Row { tier: EXTRA, ..Row::default() });
         row.signature = true;
         row.shape = op.shape.is_some();
@@ -128,6 +128,6 @@ fn collect() -> Result<BTreeMap<String, Row>, String> {
 }
 
 /// Whether somebody has said how the op is differentiated, be it that nothing flows back.
-fn has_gradient(op: &tensorfleet_ops::Op) -> bool {
-    !matches!(op.gradient, tensorfleet_ops::op::Gradient::Unknown)
+fn has_gradient(op: &tensorfleet_kernel::Op) -> bool {
+    !matches!(op.gradient, tensorfleet_kernel::op::Gradient::Unknown)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tensorfleet_core::{DType, DeviceName, Result, Shape, Tensor};
-use tensorfleet_ops::builder::NewNode;
+use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_proto::tensorflow::SaverDef;
 
 use crate::graph::{Graph, Operation, Output, Variable};

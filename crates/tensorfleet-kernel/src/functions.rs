@@ -1,0 +1,146 @@
+//! What kernels see of a graph's functions: [`Functions`] finds one by name, [`Function`] is called.
+//!
+//! Most calls of functions are dissolved before a graph runs. What is left are functions that kernels call by themselves,
+//! those of datasets: once for each element, with values that no edge of the graph carries. How a function runs is the
+//! executor's business; here it takes tensors and gives tensors, now or later.
+
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+use tensorfleet_core::{DType, Result, Status, Tensor};
+use tensorfleet_proto::tensorflow::NameAttrList;
+use tensorfleet_threads::Threads;
+
+use crate::cancellation::Cancellation;
+use crate::kernel::StepContext;
+use crate::resource::ResourceManager;
+
+/// The functions of a graph.
+pub trait Functions: Send + Sync {
+    /// The function with these attributes, ready to be called any number of times.
+    fn instantiate(self: Arc<Self>, function: &NameAttrList) -> Result<Arc<dyn Function>>;
+}
+
+/// The continuation of a call.
+pub type OnReturn = Box<dyn FnOnce(Result<Vec<Tensor>>) + Send>;
+
+/// A function that can be called, by several threads at once.
+pub trait Function: Send + Sync {
+    /// The dtypes of its arguments.
+    fn arguments(&self) -> &[DType];
+
+    /// The dtypes of its results.
+    fn results(&self) -> &[DType];
+
+    /// Runs it, as far as it need not wait, on this thread. `done` is called once, on any thread.
+    fn call(&self, context: &CallContext, arguments: Vec<Tensor>, done: OnReturn);
+
+    /// Runs it on another thread.
+    fn call_elsewhere(&self, context: &CallContext, arguments: Vec<Tensor>, done: OnReturn);
+}
+
+/// On whose behalf a function runs.
+#[derive(Clone)]
+pub struct CallContext {
+    /// The number of the step that asked first.
+    pub step_id: i64,
+    /// The device's full name.
+    pub device: Arc<str>,
+    /// The device's resources.
+    pub resources: Arc<ResourceManager>,
+    /// Tells that the results are no longer wanted.
+    pub cancellation: Arc<Cancellation>,
+    /// The threads of the device's task.
+    pub threads: Arc<Threads>,
+}
+
+impl CallContext {
+    /// A context for calls on behalf of a step.
+    pub fn of_step(step: &StepContext) -> CallContext {
+        CallContext {
+            step_id: step.step_id,
+            device: step.device.clone(),
+            resources: step.resources.clone(),
+            cancellation: step.cancellation.clone(),
+            threads: step.threads.clone(),
+        }
+    }
+
+    /// The same with another cancellation.
+    pub fn cancelled_by(&self, cancellation: Arc<Cancellation>) -> CallContext {
+        CallContext { cancellation, ..self.clone() }
+    }
+}
+
+/// Calls a function and waits for it. Only for threads that may wait.
+pub fn call_and_wait(
+    function: &dyn Function,
+    context: &CallContext,
+    arguments: Vec<Tensor>,
+) -> Result<Vec<Tensor>> {
+    let outcome = Arc::new(Outcome::default());
+    let setter = outcome.clone();
+    function.call(context, arguments, Box::new(move |result| setter.set(result)));
+    outcome.wait()
+}
+
+/// The result of a call that a thread waits for.
+#[derive(Default)]
+pub struct Outcome {
+    result: Mutex<Option<Result<Vec<Tensor>>>>,
+    arrived: Condvar,
+}
+
+impl Outcome {
+    /// Says how it ended.
+    pub fn set(&self, result: Result<Vec<Tensor>>) {
+        *self.result.lock() = Some(result);
+        self.arrived.notify_one();
+    }
+
+    /// Waits for the result. A call that is cancelled completes with an error, so this ends.
+    pub fn wait(&self) -> Result<Vec<Tensor>> {
+        let mut result = self.result.lock();
+        loop {
+            match result.take() {
+                Some(result) => return result,
+                None => self.arrived.wait(&mut result),
+            }
+        }
+    }
+
+    /// Waits for the result, or for the cancellation; then the result is still to come.
+    pub fn wait_unless(self: &Arc<Self>, cancellation: &Cancellation) -> Result<Result<Vec<Tensor>>> {
+        if let Some(result) = self.result.lock().take() {
+            return Ok(result);
+        }
+        let wakes = self.clone();
+        let token = cancellation.register(move |_| {
+            // Whoever waits either sees the cancellation or holds no lock yet.
+            drop(wakes.result.lock());
+            wakes.arrived.notify_all();
+        })?;
+        let mut guard = self.result.lock();
+        let outcome = loop {
+            if let Some(result) = guard.take() {
+                break Ok(result);
+            }
+            if let Some(reason) = cancellation.reason() {
+                break Err(reason);
+            }
+            self.arrived.wait(&mut guard);
+        };
+        drop(guard);
+        cancellation.deregister(token);
+        outcome
+    }
+}
+
+/// For steps that have no functions.
+pub struct NoFunctions;
+
+impl Functions for NoFunctions {
+    fn instantiate(self: Arc<Self>, function: &NameAttrList) -> Result<Arc<dyn Function>> {
+        Err(Status::not_found(format!("Function '{}' is not in the graph's library", function.name)))
+    }
+}

@@ -1,0 +1,42 @@
+//! Byte strings: joining, splitting, matching, hashing and conversion.
+
+mod base64;
+mod c_format;
+mod format;
+mod hash_buckets;
+mod hashes;
+mod joining;
+mod matching;
+pub mod number_text;
+mod numbers;
+mod parts;
+mod re2;
+mod splitting;
+pub mod tensor_text;
+
+use bytes::Bytes;
+use tensorfleet_core::{Result, Tensor};
+
+use tensorfleet_kernel::op::Op;
+
+/// The tables of this group.
+pub(crate) static FAMILIES: &[&[Op]] =
+    &[joining::OPS, matching::OPS, numbers::OPS, hash_buckets::OPS, splitting::OPS, parts::OPS, format::OPS];
+
+/// A tensor of the same shape with every string changed.
+fn each_string(input: &Tensor, change: impl FnMut(&Bytes) -> Result<Bytes>) -> Result<Tensor> {
+    let strings: Vec<Bytes> = input.as_strings()?.iter().map(change).collect::<Result<_>>()?;
+    Tensor::from_strings(strings, input.shape())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A vector of strings.
+    pub(crate) fn strings(values: &[&str]) -> Tensor {
+        let values: Vec<Bytes> = values.iter().map(|value| value.to_string().into()).collect();
+        let count = values.len();
+        Tensor::from_strings(values, &[count]).unwrap()
+    }
+}

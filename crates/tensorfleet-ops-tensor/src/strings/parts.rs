@@ -1,0 +1,260 @@
+//! Parts and simple changes of strings: substrings, lengths, letter case, white space, Base64.
+
+use bytes::Bytes;
+use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+
+use super::{base64, each_string};
+use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::node_spec::NodeSpec;
+use tensorfleet_kernel::op::Op;
+use tensorfleet_kernel::shape_context::{ShapeContext, broadcast_shapes, integers_of, same_as_input};
+
+/// The family's table.
+pub(crate) static OPS: &[Op] = &[
+    Op::new("Substr", "input: string, pos: T, len: T -> output: string")
+        .attrs("T: {int32, int64}; unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
+        .shape(substr_shape)
+        .kernel(substr),
+    Op::new("StringLength", "input: string -> output: int32")
+        .attrs("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
+        .shape(same_as_input)
+        .kernel(length),
+    Op::new("StringStrip", "input: string -> output: string").shape(same_as_input).kernel(strip),
+    Op::new("StringLower", "input: string -> output: string")
+        .attrs("encoding: string = ''")
+        .shape(same_as_input)
+        .kernel(|node| case_kernel(node, <[u8]>::to_ascii_lowercase, str::to_lowercase)),
+    Op::new("StringUpper", "input: string -> output: string")
+        .attrs("encoding: string = ''")
+        .shape(same_as_input)
+        .kernel(|node| case_kernel(node, <[u8]>::to_ascii_uppercase, str::to_uppercase)),
+    Op::new("EncodeBase64", "input: string -> output: string")
+        .not_differentiable()
+        .attrs("pad: bool = false")
+        .shape(same_as_input)
+        .kernel(encode_base64),
+    Op::new("DecodeBase64", "input: string -> output: string")
+        .not_differentiable()
+        .shape(same_as_input)
+        .kernel(decode_base64),
+];
+
+fn each_kernel(change: impl Fn(&Bytes) -> Result<Bytes> + Send + Sync + 'static) -> Result<KernelBox> {
+    Ok(KernelBox::from_fn(move |ctx| {
+        let output = each_string(ctx.input(0)?, &change)?;
+        ctx.set_output(0, output);
+        Ok(())
+    }))
+}
+
+fn counts_characters(node: &NodeSpec<'_>) -> Result<bool> {
+    Ok(node.attr::<String>("unit")? == "UTF8_CHAR")
+}
+
+/// Bytes that continue a character do not start one.
+fn starts_character(byte: u8) -> bool {
+    byte & 0xc0 != 0x80
+}
+
+fn length(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let characters = counts_characters(node)?;
+    Ok(KernelBox::from_fn(move |ctx| {
+        let input = ctx.input(0)?;
+        let length = |text: &Bytes| match characters {
+            true => text.iter().filter(|&&byte| starts_character(byte)).count() as i32,
+            false => text.len() as i32,
+        };
+        let lengths: Vec<i32> = input.as_strings()?.iter().map(length).collect();
+        let output = Tensor::from_slice(&lengths, input.shape())?;
+        ctx.set_output(0, output);
+        Ok(())
+    }))
+}
+
+fn strip(_: &NodeSpec<'_>) -> Result<KernelBox> {
+    each_kernel(|text| {
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+        let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
+        let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
+        Ok(text.slice(start..end))
+    })
+}
+
+fn case_kernel(
+    node: &NodeSpec<'_>,
+    ascii: fn(&[u8]) -> Vec<u8>,
+    unicode: fn(&str) -> String,
+) -> Result<KernelBox> {
+    match node.attr::<String>("encoding")?.as_str() {
+        "" => each_kernel(move |text| Ok(ascii(text).into())),
+        "utf-8" => each_kernel(move |text| Ok(unicode(&String::from_utf8_lossy(text)).into())),
+        other => bail!(InvalidArgument, "only utf-8 or '' (no encoding) is supported, received {other}"),
+    }
+}
+
+fn encode_base64(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let pad: bool = node.attr("pad")?;
+    each_kernel(move |text| Ok(base64::encode(text, pad).into()))
+}
+
+fn decode_base64(_: &NodeSpec<'_>) -> Result<KernelBox> {
+    each_kernel(|text| Ok(base64::decode(text)?.into()))
+}
+
+fn substr_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    let positions = ctx.input(1);
+    if let (Some(a), Some(b)) = (positions.rank(), ctx.input(2).rank()) {
+        ensure!(a == b, InvalidArgument, "pos and len must have the same rank, got {a} and {b}");
+    }
+    Ok(vec![broadcast_shapes(ctx.input(0), positions)?])
+}
+
+/// `Substr`: positions count from the end if negative; a length beyond the end is cut.
+fn substr(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let characters = counts_characters(node)?;
+    Ok(KernelBox::from_fn(move |ctx| {
+        let (input, positions, lengths) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
+        ensure!(
+            positions.shape() == lengths.shape(),
+            InvalidArgument,
+            "pos and len should have the same shape, got: {} vs. {}",
+            positions.shape(),
+            lengths.shape()
+        );
+        let shape = broadcast(input.shape(), positions.shape())?;
+        let strings = input.as_strings()?;
+        let (positions_of, lengths) = (integers_of(positions)?, integers_of(lengths)?);
+        let mut parts = Vec::with_capacity(shape.num_elements());
+        for index in 0..shape.num_elements() {
+            let text = &strings[source_index(index, &shape, input.shape())];
+            let at = source_index(index, &shape, positions.shape());
+            let part = match characters {
+                true => characters_of(text, positions_of[at], lengths[at]),
+                false => bytes_of(text, positions_of[at], lengths[at]),
+            };
+            parts.push(part.ok_or_else(|| out_of_range(positions_of[at], text, characters, index))?);
+        }
+        let output = Tensor::from_strings(parts, &shape)?;
+        ctx.set_output(0, output);
+        Ok(())
+    }))
+}
+
+#[cold]
+fn out_of_range(position: i64, text: &[u8], characters: bool, index: usize) -> Status {
+    let which = if characters { String::new() } else { format!(" b'{}'", text.escape_ascii()) };
+    Status::invalid_argument(format!("pos {position} out of range for string{which} at index {index}"))
+}
+
+/// The first unit and the one after the last, out of `count`.
+fn window(position: i64, length: i64, count: usize) -> Option<(usize, usize)> {
+    let start = if position < 0 { position.checked_add(count as i64)? } else { position };
+    let start = usize::try_from(start).ok().filter(|&start| start <= count)?;
+    // TensorFlow takes a negative number of bytes for a huge one.
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    Some((start, start.saturating_add(length).min(count)))
+}
+
+fn bytes_of(text: &Bytes, position: i64, length: i64) -> Option<Bytes> {
+    let (start, end) = window(position, length, text.len())?;
+    Some(text.slice(start..end))
+}
+
+fn characters_of(text: &Bytes, position: i64, length: i64) -> Option<Bytes> {
+    // A negative number of characters is none from the front, and a mistake from the back (as TensorFlow 2.21 has it).
+    if length < 0 && position < 0 {
+        return None;
+    }
+    let length = length.max(0);
+    let starts: Vec<usize> = (0..text.len()).filter(|&at| starts_character(text[at])).collect();
+    let (start, end) = window(position, length, starts.len())?;
+    let byte_at = |character: usize| starts.get(character).copied().unwrap_or(text.len());
+    Some(text.slice(byte_at(start)..byte_at(end)))
+}
+
+/// The shape of strings and positions broadcast against each other.
+fn broadcast(a: &Shape, b: &Shape) -> Result<Shape> {
+    let shape = broadcast_shapes(&a.into(), &b.into())?;
+    let dims: Option<Vec<usize>> = shape.dims().and_then(|dims| dims.iter().copied().collect());
+    Shape::new(&dims.ok_or_else(|| Status::internal("known shapes broadcast to an unknown one"))?)
+}
+
+/// Where an operand of shape `from`, which broadcasts to `to`, has the element at `index` of the result.
+fn source_index(index: usize, to: &Shape, from: &Shape) -> usize {
+    let missing = to.rank() - from.rank();
+    let (mut rest, mut source, mut stride) = (index, 0, 1);
+    for axis in (0..to.rank()).rev() {
+        let coordinate = rest % to[axis];
+        rest /= to[axis];
+        if axis >= missing {
+            let dim = from[axis - missing];
+            source += if dim == 1 { 0 } else { coordinate * stride };
+            stride *= dim;
+        }
+    }
+    source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strings::tests::strings;
+    use crate::testing::{TestOp, test_op};
+    use tensorfleet_core::{Code, DType};
+
+    fn substr_op(input: Tensor, position: Tensor, length: Tensor) -> TestOp {
+        test_op("Substr").attr("T", DType::Int32).input(input).input(position).input(length)
+    }
+
+    fn one(text: &str, position: i32, length: i32, unit: &str) -> Result<Tensor> {
+        let op =
+            substr_op(Tensor::string(text.to_string()), Tensor::scalar(position), Tensor::scalar(length));
+        op.attr("unit", unit).run_one()
+    }
+
+    #[test]
+    fn substrings_are_counted_from_either_end() {
+        let cases = [(1, 2, "el"), (-3, 2, "ll"), (5, 1, ""), (-5, 100, "hello"), (1, -1, "ello")];
+        for (position, length, expected) in cases {
+            assert_eq!(one("hello", position, length, "BYTE").unwrap(), Tensor::string(expected));
+        }
+        for position in [6, -6, i32::MIN, i32::MAX] {
+            assert_eq!(one("hello", position, 1, "BYTE").unwrap_err().code(), Code::InvalidArgument);
+        }
+        assert_eq!(one("aébc", 1, 2, "UTF8_CHAR").unwrap(), Tensor::string("éb"));
+        assert_eq!(one("aébc", -3, 2, "UTF8_CHAR").unwrap(), Tensor::string("éb"));
+        assert_eq!(one("aébc", 4, 2, "UTF8_CHAR").unwrap(), Tensor::string(""));
+        assert!(one("aébc", 5, 2, "UTF8_CHAR").is_err());
+        assert_eq!(one("aébc", 1, -1, "UTF8_CHAR").unwrap(), Tensor::string(""));
+        assert!(one("aébc", -2, -1, "UTF8_CHAR").is_err());
+    }
+
+    #[test]
+    fn positions_and_strings_broadcast() {
+        let column = |values: &[i32]| Tensor::from_slice(values, &[2, 1]).unwrap();
+        let output =
+            substr_op(strings(&["hello", "abcdef"]), column(&[1, 2]), column(&[2, 3])).run_one().unwrap();
+        let expected = strings(&["el", "bc", "llo", "cde"]).reshaped(Shape::new(&[2, 2]).unwrap()).unwrap();
+        assert_eq!(output, expected);
+        let vector = |values: &[i32]| Tensor::vector(values).unwrap();
+        let differ = substr_op(strings(&["hello"]), vector(&[1, 2]), vector(&[1]));
+        assert_eq!(differ.run().unwrap_err().code(), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn lengths_cases_and_spaces() {
+        let length = |unit: &str| test_op("StringLength").attr("unit", unit).input(strings(&["aé", ""]));
+        assert_eq!(length("BYTE").run_one().unwrap().as_slice::<i32>().unwrap(), [3, 0]);
+        assert_eq!(length("UTF8_CHAR").run_one().unwrap().as_slice::<i32>().unwrap(), [2, 0]);
+        let change = |op: &str, encoding: &str, text: &str| {
+            test_op(op).attr("encoding", encoding).input(strings(&[text])).run_one()
+        };
+        assert_eq!(change("StringLower", "", "ABÉ").unwrap(), strings(&["abÉ"]));
+        assert_eq!(change("StringLower", "utf-8", "ABÉ").unwrap(), strings(&["abé"]));
+        assert_eq!(change("StringUpper", "utf-8", "abéß").unwrap(), strings(&["ABÉSS"]));
+        assert_eq!(change("StringUpper", "latin", "a").unwrap_err().code(), Code::InvalidArgument);
+        let strip = |text: &str| test_op("StringStrip").input(strings(&[text])).run_one().unwrap();
+        assert_eq!(strip(" \t\n\x0b\x0c\rab c \r\n"), strings(&["ab c"]));
+        assert_eq!(strip("  "), strings(&[""]));
+    }
+}
