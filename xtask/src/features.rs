@@ -2,7 +2,8 @@
 //!
 //! Otherwise `cargo test -p tensorfleet-core` after a build of the workspace compiles most of it again, and so does the
 //! next build without `-p`. Cargo unifies the features that the chosen packages want, so what they come to depends on the
-//! choice; this asks cargo for each of them, with tests and without.
+//! choice; this asks cargo for each of them, with tests and without. What runs while building, procedural macros above all,
+//! has features of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,9 +11,14 @@ use std::process::{Command, ExitCode};
 
 use crate::Outcome;
 
-/// What a package is wanted with: for each crate the sets of features, of which there may be one for programs and one
-/// for what runs while building.
+/// What crates are wanted with: usually one set of features for each.
 type Features = BTreeMap<String, BTreeSet<String>>;
+
+/// Ways to use a package, and the kinds of dependencies that cargo follows for them: those of programs, and all of them.
+const USES: &[(&str, [&str; 2])] = &[
+    ("build", ["normal,no-proc-macro", "normal,build"]),
+    ("test", ["normal,dev,no-proc-macro", "normal,build,dev"]),
+];
 
 /// The command.
 pub(crate) fn run(root: &Path) -> Outcome {
@@ -21,24 +27,26 @@ pub(crate) fn run(root: &Path) -> Outcome {
 
 /// Prints what differs; whether nothing did.
 pub(crate) fn report(root: &Path) -> Result<bool, String> {
-    let whole = tree(root, &["--workspace", "--edges", "normal,build,dev"])?;
-    let mut differences: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut differences: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let packages = packages(root)?;
-    let choices = std::iter::once("--workspace").chain(packages.iter().map(String::as_str));
-    for choice in choices {
-        for (edges, verb) in [("normal,build", "build"), ("normal,build,dev", "test")] {
+    let (_, whole_edges) = USES[1];
+    for at in 0..whole_edges.len() {
+        let whole = tree(root, &["--workspace", "--edges", whole_edges[at]])?;
+        let choices = std::iter::once("--workspace").chain(packages.iter().map(String::as_str));
+        for choice in choices {
             let package = ["--package", choice];
             let chosen = if choice == "--workspace" { &package[1..] } else { &package[..] };
-            let found = tree(root, &[chosen, &["--edges", edges]].concat())?;
-            for difference in differing(&found, &whole) {
-                differences.entry(difference).or_default().push(format!("{verb} {}", chosen.join(" ")));
+            for (verb, edges) in USES {
+                let found = tree(root, &[chosen, &["--edges", edges[at]]].concat())?;
+                for difference in differing(&found, &whole) {
+                    differences.entry(difference).or_default().push(format!("{verb} {}", chosen.join(" ")));
+                }
             }
         }
     }
-    for ((name, features), choices) in &differences {
-        let features = if features.is_empty() { "no features" } else { features };
-        let wanted: Vec<&str> = whole[name].iter().map(String::as_str).collect();
-        println!("{name}: {features}, where tests of the whole workspace have {}", wanted.join(" or "));
+    for ((name, features, wanted), choices) in &mut differences {
+        choices.dedup();
+        println!("{name}: {features}, where tests of the whole workspace have {wanted}");
         println!("    with cargo {}", choices.join(", "));
     }
     if !differences.is_empty() {
@@ -50,13 +58,16 @@ pub(crate) fn report(root: &Path) -> Result<bool, String> {
     Ok(differences.is_empty())
 }
 
-/// Crates with features that `whole` does not have them with.
-fn differing(found: &Features, whole: &Features) -> Vec<(String, String)> {
+/// Crates with features that `whole` does not have them with, and those that it has them with.
+fn differing(found: &Features, whole: &Features) -> Vec<(String, String, String)> {
     let nothing = BTreeSet::new();
+    let named = |set: &String| if set.is_empty() { "no features".to_string() } else { set.clone() };
     let mut differing = Vec::new();
     for (name, sets) in found {
-        for set in sets.difference(whole.get(name).unwrap_or(&nothing)) {
-            differing.push((name.clone(), set.clone()));
+        let wanted = whole.get(name).unwrap_or(&nothing);
+        for set in sets.difference(wanted) {
+            let wanted: Vec<String> = wanted.iter().map(named).collect();
+            differing.push((name.clone(), named(set), wanted.join(" or ")));
         }
     }
     differing
@@ -114,6 +125,11 @@ mod tests {
     fn only_what_the_whole_does_not_have_differs() {
         let whole = parse("a v1|x,y\nb v1|\nb v1|host");
         assert_eq!(differing(&parse("a v1|x,y\nb v1|host"), &whole), []);
-        assert_eq!(differing(&parse("a v1|x"), &whole), [("a v1".to_string(), "x".to_string())]);
+        let found = differing(&parse("a v1|x\nb v1|y"), &whole);
+        let expected = [("a v1", "x", "x,y"), ("b v1", "y", "no features or host")];
+        assert_eq!(
+            found,
+            expected.map(|(name, set, wanted)| (name.to_string(), set.to_string(), wanted.to_string()))
+        );
     }
 }
