@@ -29,6 +29,7 @@ mod random_variants;
 pub mod records;
 pub mod runner;
 pub mod seed_models;
+pub mod skipping;
 pub mod stuck;
 pub mod suite;
 pub mod summary_check;

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::skipping::skip;
+
 /// How much of a log is shown; the end tells what went wrong.
 const SHOWN_LOG_BYTES: usize = 4000;
 
@@ -33,8 +35,20 @@ impl Interpreter {
         })
     }
 
-    /// The one with TensorFlow 1.15, where a Python 3.7 was at hand to install it.
+    /// The one with TensorFlow 1.15. Without it the calling test is [left out](skip), as far as that is allowed.
     pub fn with_tensorflow_1() -> Option<Interpreter> {
+        let found = Interpreter::with_tensorflow_1_if_any();
+        if found.is_none() {
+            skip(
+                "there is no Python with TensorFlow 1.15",
+                "`cargo xtask python` makes one where there is a Python 3.7 (`pyenv install 3.7`)",
+            );
+        }
+        found
+    }
+
+    /// The one with TensorFlow 1.15, for a test that has another way.
+    pub fn with_tensorflow_1_if_any() -> Option<Interpreter> {
         find("TENSORFLEET_TF1_PYTHON", "tf1")
     }
 

@@ -12,6 +12,7 @@ use tensorfleet_core::{Code, Status, Tensor};
 use tensorfleet_proto::tensorflow::RunStepRequest;
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts};
 use tensorfleet_tests::cluster::{self, Cluster, Job};
+use tensorfleet_tests::skipping::skip;
 use tensorfleet_tests::stuck::{self, connect, eventually, fetch, fetch_in_background, run};
 
 /// Long enough for a machine with other work, much shorter than for ever.
@@ -455,7 +456,7 @@ fn ip(arguments: &[&str]) -> bool {
 #[test]
 fn a_partitioned_link_ends_steps_on_both_sides() {
     let Some(namespace) = Namespace::make() else {
-        println!("skipped: this user may not make network namespaces");
+        skip("this user may not make network namespaces", "be root and have `ip` (iproute2)");
         return;
     };
     let port = |index: usize| cluster::free_addresses(2).unwrap()[index].port();

@@ -146,12 +146,9 @@ fn seed_models_train_on_tensorflow_2_servers() {
 
 #[test]
 fn seed_models_train_on_tensorflow_1_servers() {
-    match tensorflow_1() {
-        Some(cluster) => {
-            fits_a_line(&cluster);
-            learns_digits(&cluster);
-        }
-        None => println!("skipped: TensorFlow 1.15 needs a Python 3.7, see `cargo xtask python`"),
+    if let Some(cluster) = tensorflow_1() {
+        fits_a_line(&cluster);
+        learns_digits(&cluster);
     }
 }
 

@@ -6,17 +6,23 @@ mod bench;
 mod check_all;
 mod features;
 mod python;
+/// The rule is that of the tests themselves.
+#[path = "../../tests/src/skipping.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod skipping;
 mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use arguments::Arguments;
+use check_all::Extent;
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test                        format, lints, all tests and the tidy check; what a change must pass
+  test                        tidy, features, format, lints, docs and all tests; what a change must pass
+      --quick                 without docs, clusters of processes and Python: unit tests and vectors, a few minutes
   python                      make the Python environments with TensorFlow that tests need, in target/python
   features                    whether every choice of packages is built with the same features
   proto                       write the messages that proto/ describes into crates/tensorfleet-proto/generated
@@ -44,7 +50,10 @@ type Outcome = Result<ExitCode, String>;
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_environment();
     let outcome = match arguments.positional().as_deref() {
-        Some("test") => arguments.finish().and_then(|()| check_all::run(&workspace_root())),
+        Some("test") => {
+            let extent = if arguments.flag("--quick") { Extent::Quick } else { Extent::Whole };
+            arguments.finish().and_then(|()| check_all::run(&workspace_root(), extent))
+        }
         Some("tidy") => tidy::run(arguments, &workspace_root()),
         Some("features") => arguments.finish().and_then(|()| features::run(&workspace_root())),
         Some("proto") => arguments.finish().and_then(|()| write_messages(&workspace_root())),

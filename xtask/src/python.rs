@@ -1,14 +1,14 @@
 //! `cargo xtask python`: the Python environments with TensorFlow that tests and measurements need.
 //!
 //! They live under `target/python` and are made once: `tf2` with TensorFlow 2.x, which must succeed, and `tf1` with
-//! TensorFlow 1.15.5, the last of its kind, where a Python 3.7 is at hand. A stamp with the pinned versions is
+//! TensorFlow 1.15.5, the last of its kind, where a Python 3.7 is at hand; with `CI` set it must be. A stamp with the pinned versions is
 //! written last, so an environment that was broken off or is pinned otherwise is made anew.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use crate::Outcome;
+use crate::{Outcome, skipping};
 
 /// An environment as it should be.
 struct Environment {
@@ -46,7 +46,12 @@ pub(crate) fn report() -> Result<bool, String> {
     println!("TensorFlow 2.x:  {}", python.display());
     match provide(&TF1) {
         Ok(python) => println!("TensorFlow 1.15: {}", python.display()),
-        Err(Failure::NoPython(reason)) => println!("TensorFlow 1.15: left out, {reason}"),
+        Err(Failure::NoPython(reason)) if skipping::allowed() => {
+            println!("TensorFlow 1.15: left out, {reason}; `pyenv install 3.7` makes one");
+        }
+        Err(Failure::NoPython(reason)) => {
+            return Err(skipping::refusal(&reason, "`pyenv install 3.7` makes one"));
+        }
         Err(Failure::Installation(reason)) => return Err(reason),
     }
     Ok(true)

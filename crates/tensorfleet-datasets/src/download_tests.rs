@@ -12,6 +12,11 @@ use tensorfleet_core::Code;
 use super::*;
 use crate::mnist::{self, parts};
 
+/// The rule of all tests that need something of the machine.
+#[path = "../../../tests/src/skipping.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod skipping;
+
 /// Serves files by HTTP/1.0 until it is dropped.
 struct Server {
     base: String,
@@ -126,7 +131,7 @@ fn what_is_fetched_can_be_read_and_is_fetched_once() {
 fn wget_does_what_curl_does() {
     let wget = &PROGRAMS[1..];
     if Command::new(wget[0].name).arg("--version").output().is_err() {
-        println!("skipped: this machine has no wget");
+        skipping::skip("this machine has no wget", "install the package of that name");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

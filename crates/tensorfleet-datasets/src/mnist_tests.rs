@@ -119,7 +119,7 @@ fn a_file_that_may_not_be_read_is_named() {
     let images = directory.path().join("train-images-idx3-ubyte.gz");
     fs::set_permissions(&images, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(&images).is_ok() {
-        println!("skipped: this user may read every file");
+        read_data_sets(directory.path()).unwrap();
         return;
     }
     assert_refused(directory.path(), Code::PermissionDenied, "train-images-idx3-ubyte.gz may not be read");
