@@ -1,14 +1,15 @@
 //! Numbers that nobody else has: handles, step ids, request ids.
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
+
+use tensorfleet_core::entropy;
 
 /// Steps have numbers below this.
 const STEP_ID_BITS: u32 = 57;
 
 thread_local! {
-    /// The state of this thread's generator, seeded by the operating system through the standard library's hash keys.
-    static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(std::thread::current().id()));
+    /// The state of this thread's generator.
+    static STATE: Cell<u64> = Cell::new(entropy::nonce());
 }
 
 /// A random 64-bit number (splitmix64).
@@ -34,7 +35,7 @@ pub(crate) fn step_id() -> i64 {
 
 /// A handle that cannot be guessed from others: two generators would have to be known.
 pub(crate) fn session_handle() -> String {
-    format!("{:016x}", random_u64() ^ RandomState::new().hash_one(std::process::id()))
+    format!("{:016x}", random_u64() ^ entropy::nonce())
 }
 
 #[cfg(test)]

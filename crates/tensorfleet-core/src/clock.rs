@@ -3,7 +3,9 @@
 //! What waits for time to pass (a lease that runs out, a sweep, a peer that has been silent for too long) is wrong in
 //! ways that a test meets only if it can say how late it is. So such code never asks the operating system; it keeps a
 //! `Clock` and asks that. What merely measures (traces, progress, logs) uses a [`Stopwatch`], and what writes a date
-//! into a record [`since_epoch`]: neither decides anything, so neither has to be handed down.
+//! into a record [`since_epoch`]: neither decides anything, so neither has to be handed down. A wait that the operating
+//! system ends, on a socket or a condition, has its end by the same clock as the system's timers: [`deadline_in`] and
+//! [`time_left`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,6 +122,16 @@ impl Stopwatch {
     }
 }
 
+/// When a wait of `patience` that begins now is over; `None` if that is beyond all time, so that it never is.
+pub fn deadline_in(patience: Duration) -> Option<Instant> {
+    system_now().checked_add(patience)
+}
+
+/// How long a wait that ends at `deadline` may still take; zero if it is over.
+pub fn time_left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(system_now())
+}
+
 /// The time since 1970 by the calendar of the machine, for records that carry a date; zero if it is set before that.
 pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
@@ -159,6 +171,15 @@ mod tests {
         let before = still.now();
         moved.advance(Duration::from_secs(10));
         assert_eq!(still.now(), before);
+    }
+
+    #[test]
+    fn a_deadline_comes_closer_until_it_has_passed_and_may_never_come() {
+        let deadline = deadline_in(Duration::from_secs(3600)).unwrap();
+        let left = time_left(deadline);
+        assert!(left <= Duration::from_secs(3600) && left > Duration::from_secs(1800));
+        assert_eq!(time_left(deadline_in(Duration::ZERO).unwrap()), Duration::ZERO);
+        assert_eq!(deadline_in(Duration::MAX), None);
     }
 
     #[test]

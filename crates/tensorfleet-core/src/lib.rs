@@ -9,6 +9,7 @@ mod buffer;
 pub mod clock;
 mod device_name;
 mod dtype;
+pub mod entropy;
 mod graph;
 mod graph_def;
 pub mod memory;

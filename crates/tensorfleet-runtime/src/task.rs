@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tensorfleet_core::DeviceName;
+use tensorfleet_core::{DeviceName, entropy};
 use tensorfleet_kernel::Catalogue;
 use tensorfleet_kernel::file_access::FileAccess;
 use tensorfleet_kernel::resource::ResourceManager;
@@ -43,7 +43,8 @@ impl Task {
         Arc::new(Task {
             device_text: device.to_string().into(),
             device,
-            incarnation: random_nonzero(),
+            // 0 means that a task has none.
+            incarnation: entropy::nonce().max(1),
             resources: Arc::new(ResourceManager::new(job).with_file_access(files)),
             catalogue: catalogue::linked(),
             next_step: AtomicI64::new(1),
@@ -104,10 +105,4 @@ impl Task {
     pub(crate) fn new_step_id(&self) -> i64 {
         self.next_step.fetch_add(1, Ordering::Relaxed)
     }
-}
-
-/// Randomness of the standard library's hash keys, which come from the operating system.
-fn random_nonzero() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id()).max(1)
 }
