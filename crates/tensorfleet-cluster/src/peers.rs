@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{DeviceName, RendezvousKey, Result, Status};
 use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_rpc::{Channel, ChannelOptions};
 
@@ -82,19 +82,23 @@ impl Peers {
 
     /// The task with this name.
     pub(crate) fn peer(&self, task: &TaskId) -> Result<Peer> {
-        let address = self.spec.address(&task.job, task.index)?;
+        self.task_peer(&task.job, task.index)
+    }
+
+    fn task_peer(&self, job: &str, index: u32) -> Result<Peer> {
+        let address = self.spec.address(job, index)?;
         if let Some(server) = local(address) {
             return Ok(Peer::Local(server.worker().clone()));
         }
         self.remote(address).map(Peer::Remote)
     }
 
-    /// The task a device belongs to. What follows the task's name (the rest of a rendezvous key) does not matter.
-    pub(crate) fn of_device(&self, device: &str) -> Result<Peer> {
-        let task = task_of(device).ok_or_else(|| {
-            Status::invalid_argument(format!("'{device}' does not begin with the full name of a task"))
-        })?;
-        self.peer(&task)
+    /// The task a device belongs to.
+    pub(crate) fn of_device(&self, device: &DeviceName) -> Result<Peer> {
+        match (&device.job, device.replica, device.task) {
+            (Some(job), Some(0), Some(index)) => self.task_peer(job, index),
+            _ => Err(Status::invalid_argument(format!("'{device}' does not name a task in full"))),
+        }
     }
 
     fn remote(&self, address: &str) -> Result<RemoteWorker> {
@@ -115,37 +119,12 @@ impl Peers {
     }
 }
 
-/// The task at the start of `/job:ps/replica:0/task:1/…`.
-fn task_of(device: &str) -> Option<TaskId> {
-    let rest = device.strip_prefix("/job:")?;
-    let (job, rest) = rest.split_once("/replica:0/task:")?;
-    let index = rest.split(['/', ';']).next()?;
-    Some(TaskId::new(job, index.parse().ok()?))
-}
-
 impl Peer {
     /// Waits for a tensor of a step on that task.
-    pub(crate) async fn recv_tensor(&self, step_id: i64, key: &str) -> Result<Transfer> {
+    pub(crate) async fn recv_tensor(&self, step_id: i64, key: &RendezvousKey) -> Result<Transfer> {
         match self {
-            Peer::Local(worker) => worker.recv_tensor(step_id, key, 0).await,
+            Peer::Local(worker) => worker.recv_tensor(step_id, key.clone(), 0).await,
             Peer::Remote(worker) => worker.recv_tensor(step_id, key).await,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_task_is_found_at_the_start_of_a_key() {
-        let key =
-            "/job:ps/replica:0/task:12/device:CPU:0;00ff;/job:worker/replica:0/task:0/device:CPU:0;x;0:0";
-        assert_eq!(task_of(key), Some(TaskId::new("ps", 12)));
-        for bad in
-            ["", "/job:ps/task:1/device:CPU:0", "/job:ps/replica:0/task:x/cpu:0", "job:ps/replica:0/task:1"]
-        {
-            assert_eq!(task_of(bad), None, "{bad}");
         }
     }
 }

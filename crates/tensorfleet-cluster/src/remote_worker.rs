@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tensorfleet_core::{Code, Result, Status, Tensor};
+use rustc_hash::FxHashMap;
+use tensorfleet_core::{Code, RendezvousKey, Result, Status, Tensor};
 use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::{
@@ -141,7 +142,7 @@ impl RemoteWorker {
         let rest = RunGraphRequest {
             graph_handle: request.graph,
             step_id: request.step_id,
-            recv_key: request.receives,
+            recv_key: request.receives.iter().map(RendezvousKey::to_string).collect(),
             exec_opts: Some(ExecutorOpts {
                 record_timeline: request.wants_trace,
                 record_partition_graphs: request.wants_graph,
@@ -155,8 +156,9 @@ impl RemoteWorker {
             request_id: random::request_id(),
             ..Default::default()
         };
-        let sends: Vec<(&str, &Tensor)> =
-            request.sends.iter().map(|(key, tensor)| (key.as_str(), tensor)).collect();
+        let names: Vec<String> = request.sends.iter().map(|(key, _)| key.to_string()).collect();
+        let values = request.sends.iter().map(|(_, tensor)| tensor);
+        let sends: Vec<(&str, &Tensor)> = names.iter().map(String::as_str).zip(values).collect();
         let message = tensors::with_named_tensors(SEND_FIELD, &sends, &rest);
         let mut news = News { worker: self, finished: self.finished.take() };
         let header = finished_steps::write(&news.finished);
@@ -170,12 +172,18 @@ impl RemoteWorker {
         news.finished.clear();
         let response: RunGraphResponse = response.message.decode()?;
         check_body(response.status_code, &response.status_error_message)?;
-        let tensor = |named: tensorfleet_proto::tensorflow::NamedTensorProto| {
+        let received = response.recv.into_iter().enumerate().map(|(position, named)| {
+            // Our own workers answer in the order of the request.
+            let is_meant = |key: &&RendezvousKey| key.is_spelled(&named.name);
+            let expected = request.receives.get(position).filter(is_meant);
+            let key = expected.or_else(|| request.receives.iter().find(is_meant)).ok_or_else(|| {
+                Status::internal(format!("a value was returned that nobody asked for: {}", named.name))
+            })?;
             let proto = named.tensor.ok_or_else(|| Status::internal("a returned tensor is missing"))?;
-            Ok((named.name, Tensor::from_proto(&proto)?))
-        };
+            Ok((key.clone(), Tensor::from_proto(&proto)?))
+        });
         Ok(RunGraphOutput {
-            received: response.recv.into_iter().map(tensor).collect::<Result<_>>()?,
+            received: received.collect::<Result<_>>()?,
             step_stats: response.step_stats,
             graphs: response.partition_graph,
         })
@@ -237,7 +245,7 @@ impl RemoteWorker {
     }
 
     /// Waits for a tensor of a step there. Dropping the future withdraws the request.
-    pub(crate) async fn recv_tensor(&self, step_id: i64, key: &str) -> Result<Transfer> {
+    pub(crate) async fn recv_tensor(&self, step_id: i64, key: &RendezvousKey) -> Result<Transfer> {
         let request = RecvTensorRequest {
             step_id,
             rendezvous_key: key.to_string(),
@@ -255,15 +263,20 @@ impl RemoteWorker {
     }
 
     /// Asks for several tensors of a step there. Dropping what it gives withdraws the request.
-    pub(crate) async fn recv_tensors(&self, step_id: i64, keys: &[&str]) -> Result<TensorStream> {
-        let request = RecvTensorsRequest { step_id, keys: keys.iter().map(|key| key.to_string()).collect() };
+    pub(crate) async fn recv_tensors(
+        &self,
+        step_id: i64,
+        keys: impl Iterator<Item = &RendezvousKey>,
+    ) -> Result<TensorStream> {
+        let request = RecvTensorsRequest { step_id, keys: keys.map(RendezvousKey::to_string).collect() };
         let options = CallOptions { align: RECV_TENSORS_PAYLOAD, ..CallOptions::default() };
         let message = Parts::from_message(&request);
         let asked = self.channel.call_for_many(RECV_TENSORS_METHOD, message, options).await;
         if asked.as_ref().is_err_and(|status| status.code() == Code::Unimplemented) {
             self.is_foreign.store(true, Ordering::Relaxed);
         }
-        asked.map(TensorStream)
+        let places = request.keys.into_iter().zip(0..).collect();
+        asked.map(|messages| TensorStream { messages, places })
     }
 
     /// Tells a peer that keeps a tensor until it has arrived that it has.
@@ -292,17 +305,24 @@ impl Drop for News<'_> {
 }
 
 /// Tensors from another task, as they come.
-pub(crate) struct TensorStream(ResponseStream);
+pub(crate) struct TensorStream {
+    messages: ResponseStream,
+    /// Where in the request each key stands.
+    places: FxHashMap<String, usize>,
+}
 
 impl TensorStream {
-    /// Those that come next, by key; none after the last.
-    pub(crate) async fn next(&mut self) -> Result<Vec<(String, Transfer)>> {
-        let Some(message) = self.0.next().await? else { return Ok(Vec::new()) };
+    /// Those that come next, each with its place in the request; `None` after the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<(usize, Transfer)>>> {
+        let Some(message) = self.messages.next().await? else { return Ok(None) };
         let response: RecvTensorsResponse = message.decode()?;
-        let live = response.tensor.into_iter().map(|named| {
+        let mut came = Vec::with_capacity(response.tensor.len() + response.dead.len());
+        for named in response.tensor {
             let proto = named.tensor.ok_or_else(|| Status::internal("a received tensor is missing"))?;
-            Ok((named.name, Some(Tensor::from_proto(&proto)?)))
-        });
-        live.chain(response.dead.into_iter().map(|key| Ok((key, None)))).collect()
+            let tensor = Tensor::from_proto(&proto)?;
+            came.extend(self.places.get(&named.name).map(|&place| (place, Some(tensor))));
+        }
+        came.extend(response.dead.iter().filter_map(|key| Some((*self.places.get(key)?, None))));
+        Ok(Some(came))
     }
 }

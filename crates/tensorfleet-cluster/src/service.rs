@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
 use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_proto::tensorflow::{
     CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CleanupGraphResponse, CloseSessionRequest,
@@ -230,8 +230,8 @@ impl ServerCore {
         let reply = match name {
             "RecvTensor" => {
                 let request: RecvTensorRequest = message.decode()?;
-                let value =
-                    worker.recv_tensor(request.step_id, &request.rendezvous_key, request.request_id).await?;
+                let key = request.rendezvous_key.parse()?;
+                let value = worker.recv_tensor(request.step_id, key, request.request_id).await?;
                 tensors::recv_tensor_response(&value, micros_now())
             }
             "RunGraph" => {
@@ -306,7 +306,7 @@ impl ServerCore {
     }
 
     async fn recv_tensors(&self, request: RecvTensorsRequest) -> Result<Reply> {
-        let arrivals = self.worker().recv_tensors(request.step_id, request.keys.clone())?;
+        let arrivals = self.worker().recv_tensors(request.step_id, keys(&request.keys)?)?;
         let mut messages = TensorMessages { keys: request.keys, arrivals, ready: VecDeque::new() };
         // The answer begins with the first of them: its head alone would only wake the caller up for nothing.
         let message = messages.next().await.unwrap_or_else(|| Ok(Parts::empty()))?;
@@ -358,8 +358,8 @@ impl ServerCore {
                 session_is_created: request.create_worker_session_called,
                 graph: request.graph_handle,
                 step_id: request.step_id,
-                sends: named_tensors(request.send)?,
-                receives: request.recv_key,
+                sends: sends(request.send)?,
+                receives: keys(&request.recv_key)?,
                 part: match (request.is_partial, request.is_last_partial_run) {
                     (false, _) => Part::Whole,
                     (true, false) => Part::Some,
@@ -379,8 +379,9 @@ impl ServerCore {
                     partition_graph: output.graphs,
                     ..Default::default()
                 };
-                let received: Vec<(&str, &Tensor)> =
-                    output.received.iter().map(|(key, tensor)| (key.as_str(), tensor)).collect();
+                let names: Vec<String> = output.received.iter().map(|(key, _)| key.to_string()).collect();
+                let values = output.received.iter().map(|(_, tensor)| tensor);
+                let received: Vec<(&str, &Tensor)> = names.iter().map(String::as_str).zip(values).collect();
                 Ok(tensors::with_named_tensors(RESULT_FIELD, &received, &rest))
             }
             Err(status) if in_body => Ok(Parts::from_message(&RunGraphResponse {
@@ -446,6 +447,14 @@ fn named_tensors(protos: Vec<NamedTensorProto>) -> Result<Vec<(String, Tensor)>>
         Ok((named.name, tensor))
     };
     protos.into_iter().map(tensor).collect()
+}
+
+fn keys(texts: &[String]) -> Result<Vec<RendezvousKey>> {
+    texts.iter().map(|text| text.parse()).collect()
+}
+
+fn sends(protos: Vec<NamedTensorProto>) -> Result<Vec<(RendezvousKey, Tensor)>> {
+    named_tensors(protos)?.into_iter().map(|(key, tensor)| Ok((key.parse()?, tensor))).collect()
 }
 
 fn micros_now() -> i64 {

@@ -1,4 +1,5 @@
-//! The nouns everybody shares: [`Tensor`], [`DType`], [`Shape`], [`Status`], [`DeviceName`], [`Graph`].
+//! The nouns everybody shares: [`Tensor`], [`DType`], [`Shape`], [`Status`], [`DeviceName`], [`RendezvousKey`],
+//! [`Graph`].
 //!
 //! This crate knows nothing about what operations compute, how a graph is run or how bytes travel. It
 //! turns TensorFlow's messages into checked values once, at the edge, so that the layers above work with
@@ -14,6 +15,7 @@ mod graph;
 mod graph_def;
 pub mod memory;
 pub mod notice;
+mod rendezvous_key;
 mod resource_handle;
 mod shape;
 mod status;
@@ -26,6 +28,7 @@ pub use device_name::DeviceName;
 pub use dtype::{DType, EdgeType, Element};
 pub use graph::{Endpoint, Graph, Node, NodeId};
 pub use graph_def::{GraphLimits, parse_endpoint};
+pub use rendezvous_key::{RendezvousEdge, RendezvousKey};
 pub use resource_handle::ResourceHandle;
 pub use shape::{Dim, PartialShape, Shape};
 pub use status::{Code, Result, Status};

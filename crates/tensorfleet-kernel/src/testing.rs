@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tensorfleet_core::attr::IntoAttr;
-use tensorfleet_core::{Endpoint, Node, NodeId, PartialShape, Result, Status, Tensor};
+use tensorfleet_core::{Endpoint, Node, NodeId, PartialShape, RendezvousKey, Result, Status, Tensor};
 use tensorfleet_threads::Threads;
 
 use crate::Catalogue;
@@ -192,11 +192,11 @@ pub fn test_step() -> Arc<StepContext> {
 struct NoRendezvous;
 
 impl Rendezvous for NoRendezvous {
-    fn send(&self, _: String, _: Transfer) -> Result<()> {
+    fn send(&self, _: RendezvousKey, _: Transfer) -> Result<()> {
         Err(Status::unimplemented("unit tests of ops have no rendezvous"))
     }
 
-    fn receive(&self, _: String, received: OnReceived) {
+    fn receive(&self, _: RendezvousKey, received: OnReceived) {
         received(Err(Status::unimplemented("unit tests of ops have no rendezvous")));
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHasher};
-use tensorfleet_core::{DType, DeviceName, GraphLimits, Result, Status, ensure};
+use tensorfleet_core::{DType, DeviceName, GraphLimits, RendezvousKey, Result, Status, ensure};
 use tensorfleet_proto::tensorflow::{CreateWorkerSessionRequest, DeviceAttributes, GraphDef, ServerDef};
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::catalogue;
@@ -113,9 +113,9 @@ pub(super) struct RegisteredPartition {
     pub(super) task: TaskId,
     pub(super) graph: String,
     /// Feeds it takes: number and rendezvous key.
-    pub(super) feeds: Vec<(usize, String)>,
+    pub(super) feeds: Vec<(usize, RendezvousKey)>,
     /// Fetches it makes: number and rendezvous key.
-    pub(super) fetches: Vec<(usize, String)>,
+    pub(super) fetches: Vec<(usize, RendezvousKey)>,
     session: String,
     peers: Arc<Peers>,
     /// Whether the session is over: then its tasks forget everything anyway.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tensorfleet_core::{Code, Result, Status, Tensor, ensure};
+use tensorfleet_core::{Code, RendezvousKey, Result, Status, Tensor, ensure};
 use tensorfleet_proto::tensorflow::{RunMetadata, StepStats};
 
 use super::session::{MasterSession, PlannedStep, RegisteredPartition};
@@ -235,7 +235,7 @@ fn gather(plan: &PlannedStep, outputs: Vec<RunGraphOutput>) -> Result<StepOutput
 /// Sorts a partition's values into the fetches they answer.
 pub(super) fn place_fetches(
     partition: &RegisteredPartition,
-    received: Vec<(String, Tensor)>,
+    received: Vec<(RendezvousKey, Tensor)>,
     fetches: &mut [Option<Tensor>],
 ) -> Result<()> {
     for (position, (key, tensor)) in received.into_iter().enumerate() {

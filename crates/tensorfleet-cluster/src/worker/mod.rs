@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{DeviceName, Result, Status, ensure};
+use tensorfleet_core::{DeviceName, RendezvousKey, Result, Status, ensure};
 use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, ServerDef};
@@ -196,27 +196,27 @@ impl Worker {
     }
 
     /// Waits for a tensor of a step. Dropping the future withdraws the request.
-    pub(crate) async fn recv_tensor(&self, step_id: i64, key: &str, request_id: i64) -> Result<Transfer> {
+    pub(crate) async fn recv_tensor(
+        &self,
+        step_id: i64,
+        key: RendezvousKey,
+        request_id: i64,
+    ) -> Result<Transfer> {
         self.recent.note(request_id, "RecvTensor")?;
-        self.check_key(key)?;
-        self.steps.receive(step_id, key.to_string()).await
+        self.check_key(&key)?;
+        self.steps.receive(step_id, key).await
     }
 
     /// Asks for tensors of a step; they come as soon as they are there. Dropping what it gives withdraws the request.
-    pub(crate) fn recv_tensors(&self, step_id: i64, keys: Vec<String>) -> Result<Arrivals> {
+    pub(crate) fn recv_tensors(&self, step_id: i64, keys: Vec<RendezvousKey>) -> Result<Arrivals> {
         ensure!(keys.len() <= MAX_BATCH, InvalidArgument, "{} keys are more than {MAX_BATCH}", keys.len());
         keys.iter().try_for_each(|key| self.check_key(key))?;
         self.steps.receive_all(step_id, keys)
     }
 
     /// A key is only good here if it names this task's device in its present life.
-    fn check_key(&self, key: &str) -> Result<()> {
-        let mut parts = key.split(';');
-        let (Some(device), Some(incarnation)) = (parts.next(), parts.next()) else {
-            return Err(Status::invalid_argument(format!("Invalid rendezvous key: {key}")));
-        };
-        let device: DeviceName =
-            device.parse().map_err(|_| Status::invalid_argument(format!("Invalid rendezvous key: {key}")))?;
+    fn check_key(&self, key: &RendezvousKey) -> Result<()> {
+        let device = key.sender();
         ensure!(
             device.device_type.as_deref() == Some("CPU") && device.index == Some(0),
             InvalidArgument,
@@ -224,10 +224,11 @@ impl Worker {
             self.task.device_text()
         );
         ensure!(
-            u64::from_str_radix(incarnation, 16).is_ok_and(|number| number == self.task.incarnation()),
+            key.incarnation() == self.task.incarnation(),
             Aborted,
-            "RecvTensor expects a different device incarnation: {incarnation} vs. {:016x}. Your worker job \
+            "RecvTensor expects a different device incarnation: {:016x} vs. {:016x}. Your worker job \
              (\"{}\") was probably restarted. Check your worker job for the reason why it was restarted.",
+            key.incarnation(),
             self.task.incarnation(),
             self.task.device().task_name()
         );

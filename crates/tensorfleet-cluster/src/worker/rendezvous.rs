@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{Code, Result, Status};
+use tensorfleet_core::{Code, RendezvousKey, Result, Status};
 use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_kernel::variable::Variable;
 use tensorfleet_runtime::executor::lend_thread;
@@ -36,7 +36,7 @@ pub(super) struct StepRendezvous {
 pub(super) struct Request {
     number: u64,
     peer: Peer,
-    key: Arc<str>,
+    key: RendezvousKey,
 }
 
 /// Tensors asked of other tasks that have not come yet, with the receives that wait for them.
@@ -55,14 +55,14 @@ struct AwaitedState {
 }
 
 struct Pending {
-    key: Arc<str>,
+    key: RendezvousKey,
     asked: Instant,
     received: OnReceived,
 }
 
 /// What came from where, and how long it took.
 pub(super) struct TransferRecord {
-    pub(super) key: Arc<str>,
+    pub(super) key: RendezvousKey,
     pub(super) bytes: usize,
     pub(super) asked: Instant,
     pub(super) took: Duration,
@@ -73,7 +73,7 @@ impl Awaited {
         Awaited { state: Mutex::default(), transfers: is_traced.then(Mutex::default) }
     }
 
-    fn add(&self, key: &Arc<str>, received: OnReceived) -> Option<u64> {
+    fn add(&self, key: &RendezvousKey, received: OnReceived) -> Option<u64> {
         let mut state = self.state.lock();
         if let Some(reason) = state.cancelled.clone() {
             drop(state);
@@ -108,7 +108,7 @@ impl Awaited {
         pending.into_values().for_each(|pending| (pending.received)(Err(reason.clone())));
     }
 
-    pub(super) fn keys(&self) -> Vec<Arc<str>> {
+    pub(super) fn keys(&self) -> Vec<RendezvousKey> {
         self.state.lock().pending.values().map(|pending| pending.key.clone()).collect()
     }
 
@@ -118,23 +118,22 @@ impl Awaited {
 }
 
 impl Rendezvous for StepRendezvous {
-    fn send(&self, key: String, value: Transfer) -> Result<()> {
+    fn send(&self, key: RendezvousKey, value: Transfer) -> Result<()> {
         self.entry.rendezvous.send(key, value)
     }
 
-    fn send_variable(&self, key: String, variable: Arc<Variable>) -> Result<()> {
+    fn send_variable(&self, key: RendezvousKey, variable: Arc<Variable>) -> Result<()> {
         self.entry.rendezvous.send_variable(key, variable)
     }
 
-    fn receive(&self, key: String, received: OnReceived) {
-        if self.session.is_own_device(&key) {
+    fn receive(&self, key: RendezvousKey, received: OnReceived) {
+        if self.session.is_own(key.sender()) {
             return self.entry.rendezvous.receive(key, received);
         }
-        let peer = match self.session.peers().of_device(&key) {
+        let peer = match self.session.peers().of_device(key.sender()) {
             Ok(peer) => peer,
             Err(status) => return received(Err(status)),
         };
-        let key: Arc<str> = key.into();
         let Some(number) = self.awaited.add(&key, received) else { return };
         if self.requests.send(Request { number, peer, key }).is_err() {
             self.awaited.complete(number, Err(Status::cancelled("the step is over").derived()));
@@ -156,7 +155,8 @@ enum Answer {
 /// Tensors that were asked for together and have not come yet.
 struct Batch {
     stream: TensorStream,
-    open: Vec<Request>,
+    /// In the order of the request; `None` where the tensor has come.
+    open: Vec<Option<Request>>,
 }
 
 /// Asks other tasks for tensors as the step's nodes want them. Never comes to an end: it is dropped with the step.
@@ -221,9 +221,8 @@ async fn ask(step_id: i64, mut batch: Vec<Request>) -> Answer {
     if let [_, _, ..] = &batch[..]
         && let Peer::Remote(worker) = batch[0].peer.clone()
     {
-        let keys: Vec<&str> = batch.iter().map(|request| &*request.key).collect();
-        return match worker.recv_tensors(step_id, &keys).await {
-            Ok(stream) => next_of(Batch { stream, open: batch }).await,
+        return match worker.recv_tensors(step_id, batch.iter().map(|request| &request.key)).await {
+            Ok(stream) => next_of(Batch { stream, open: batch.into_iter().map(Some).collect() }).await,
             Err(status) if status.code() == Code::Unimplemented => Answer::Refused(batch),
             Err(status) => Answer::Failed(batch, status),
         };
@@ -236,35 +235,26 @@ async fn ask(step_id: i64, mut batch: Vec<Request>) -> Answer {
 /// What comes next of tensors that were asked for together.
 async fn next_of(mut batch: Batch) -> Answer {
     let came = match batch.stream.next().await {
-        Ok(came) => came,
-        Err(status) => return Answer::Failed(batch.open, status),
-    };
-    if came.is_empty() && !batch.open.is_empty() {
-        return Answer::Failed(
-            batch.open,
-            Status::internal("the other task left out tensors that were asked for"),
-        );
-    }
-    let mut values: FxHashMap<String, Transfer> = came.into_iter().collect();
-    let mut answered = Vec::with_capacity(values.len());
-    batch.open.retain(|request| match values.remove(&*request.key) {
-        Some(value) => {
-            answered.push((request.number, value));
-            false
+        Ok(Some(came)) => came,
+        Ok(None) => {
+            let status = Status::internal("the other task left out tensors that were asked for");
+            return Answer::Failed(batch.open.into_iter().flatten().collect(), status);
         }
-        None => true,
-    });
+        Err(status) => return Answer::Failed(batch.open.into_iter().flatten().collect(), status),
+    };
+    let answered =
+        came.into_iter().filter_map(|(index, value)| Some((batch.open[index].take()?.number, value)));
+    let answered = answered.collect();
     // The end of the answer is of no interest once all has come; dropping the stream ends it.
-    let rest = (!batch.open.is_empty()).then_some(batch);
+    let rest = batch.open.iter().any(Option::is_some).then_some(batch);
     Answer::Several(answered, rest)
 }
 
 /// The failure of a sender is reported by its own task; here it is a consequence. That a task is gone or has been
 /// restarted, however, only others can tell.
-fn as_seen_from_here(status: Status, key: &str) -> Status {
-    let sender = key.split(';').next().unwrap_or_default();
+fn as_seen_from_here(status: Status, key: &RendezvousKey) -> Status {
     match status.code() {
-        Code::Unavailable | Code::Aborted => status.context(format!("Receiving from {sender}")),
+        Code::Unavailable | Code::Aborted => status.context(format!("Receiving from {}", key.sender_text())),
         _ => status.derived(),
     }
 }

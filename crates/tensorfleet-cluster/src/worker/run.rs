@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tensorfleet_core::{Result, Status, Tensor, ensure};
+use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::StepContext;
 use tensorfleet_kernel::rendezvous::Rendezvous;
@@ -31,9 +31,9 @@ pub(crate) struct RunGraph {
     pub(crate) graph: String,
     pub(crate) step_id: i64,
     /// Values to put into the rendezvous before it starts.
-    pub(crate) sends: Vec<(String, Tensor)>,
+    pub(crate) sends: Vec<(RendezvousKey, Tensor)>,
     /// Keys whose values to take out and give back.
-    pub(crate) receives: Vec<String>,
+    pub(crate) receives: Vec<RendezvousKey>,
     pub(crate) part: Part,
     pub(crate) wants_trace: bool,
     pub(crate) wants_graph: bool,
@@ -55,7 +55,7 @@ pub(crate) enum Part {
 #[derive(Default)]
 pub(crate) struct RunGraphOutput {
     /// Values under the keys asked for, in the order of the request.
-    pub(crate) received: Vec<(String, Tensor)>,
+    pub(crate) received: Vec<(RendezvousKey, Tensor)>,
     pub(crate) step_stats: Option<StepStats>,
     pub(crate) graphs: Vec<GraphDef>,
 }
@@ -203,7 +203,7 @@ async fn ended(outcome: Option<Outcome>) {
 }
 
 #[cold]
-fn nobody_sends(key: &str) -> Status {
+fn nobody_sends(key: &RendezvousKey) -> Status {
     Status::invalid_argument(format!("nothing in the graph sends a tensor under the key {key}"))
 }
 
@@ -263,19 +263,17 @@ fn running(
     }
 }
 
-fn put(rendezvous: &LocalRendezvous, values: Vec<(String, Tensor)>) -> Result<()> {
+fn put(rendezvous: &LocalRendezvous, values: Vec<(RendezvousKey, Tensor)>) -> Result<()> {
     values.into_iter().try_for_each(|(key, tensor)| rendezvous.send(key, Some(tensor)))
 }
 
-fn live(key: String, value: Option<Tensor>) -> Result<(String, Tensor)> {
-    let name = || key.split(';').nth(3).unwrap_or(&key).to_string();
+fn live(key: RendezvousKey, value: Option<Tensor>) -> Result<(RendezvousKey, Tensor)> {
     let tensor = value.ok_or_else(|| {
         Status::invalid_argument(format!(
             "The tensor returned for {} was not valid: it is on a branch not taken",
-            name()
+            key.edge_name()
         ))
     })?;
-    ensure!(!key.is_empty(), InvalidArgument, "a receive needs a key");
     Ok((key, tensor))
 }
 
@@ -309,9 +307,7 @@ fn without_result() -> Status {
 
 /// A transfer as timelines show it.
 fn transfer_stats(record: TransferRecord) -> NodeExecStats {
-    let mut parts = record.key.split(';');
-    let (from, _, to, name) = (parts.next(), parts.next(), parts.next(), parts.next());
-    let [from, to, name] = [from, to, name].map(Option::unwrap_or_default);
+    let (from, to, name) = (record.key.sender_text(), record.key.receiver_text(), record.key.edge_name());
     let micros = record.took.as_micros().max(1) as i64;
     let megabits = record.bytes as f64 * 8.0 / micros as f64;
     let started = SystemTime::now() - Instant::now().duration_since(record.asked);

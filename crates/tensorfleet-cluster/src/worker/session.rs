@@ -87,9 +87,10 @@ impl WorkerSession {
         }
     }
 
-    /// Whether a device name, or a key that begins with one, names a device of this task.
-    pub(super) fn is_own_device(&self, name: &str) -> bool {
-        name.starts_with(&self.task_prefix)
+    /// Whether a device is one of this task.
+    pub(super) fn is_own(&self, device: &DeviceName) -> bool {
+        let task = |device: &DeviceName| (device.task, device.replica);
+        task(device) == task(&self.device) && device.job == self.device.job
     }
 
     pub(super) fn peers(&self) -> &Arc<Peers> {

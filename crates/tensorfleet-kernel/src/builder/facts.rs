@@ -7,7 +7,7 @@
 use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
-use tensorfleet_core::{DType, Dim, EdgeType, PartialShape, Result, Status, Tensor};
+use tensorfleet_core::{DType, Dim, EdgeType, PartialShape, RendezvousKey, Result, Status, Tensor};
 use tensorfleet_threads::Threads;
 
 use crate::cancellation::Cancellation;
@@ -280,11 +280,11 @@ static BUILD_STEP: LazyLock<Arc<StepContext>> = LazyLock::new(|| {
 struct NoRendezvous;
 
 impl Rendezvous for NoRendezvous {
-    fn send(&self, _: String, _: Transfer) -> Result<()> {
+    fn send(&self, _: RendezvousKey, _: Transfer) -> Result<()> {
         Err(Status::internal("a constant cannot be sent while the graph is built"))
     }
 
-    fn receive(&self, _: String, received: OnReceived) {
+    fn receive(&self, _: RendezvousKey, received: OnReceived) {
         received(Err(Status::internal("a constant cannot be received while the graph is built")));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{DType, PartialShape, Result, ensure};
+use tensorfleet_core::{DType, PartialShape, RendezvousEdge, RendezvousKey, Result, ensure};
 
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, FrameIteration, KernelBox, Value};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -44,27 +44,22 @@ fn nothing(_: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     Ok(Vec::new())
 }
 
-/// The part of a rendezvous key that is the same in every step and iteration.
-struct KeyPrefix(String);
+fn edge(node: &NodeSpec<'_>) -> Result<RendezvousEdge> {
+    let incarnation: i64 = node.attr("send_device_incarnation")?;
+    let (sender, receiver): (String, String) = (node.attr("send_device")?, node.attr("recv_device")?);
+    let name: String = node.attr("tensor_name")?;
+    // The attribute is a signed integer with the bits of an unsigned one.
+    RendezvousEdge::new(&sender, incarnation as u64, &receiver, &name)
+}
 
-impl KeyPrefix {
-    fn of(node: &NodeSpec<'_>) -> Result<KeyPrefix> {
-        let incarnation: i64 = node.attr("send_device_incarnation")?;
-        let (from, to): (String, String) = (node.attr("send_device")?, node.attr("recv_device")?);
-        let name: String = node.attr("tensor_name")?;
-        // The attribute is a signed integer with the bits of an unsigned one.
-        Ok(KeyPrefix(format!("{from};{:016x};{to};{name};", incarnation as u64)))
-    }
-
-    fn key(&self, frame: FrameIteration) -> String {
-        format!("{}{}:{}", self.0, frame.frame_id, frame.iteration)
-    }
+fn key(edge: &RendezvousEdge, frame: FrameIteration) -> RendezvousKey {
+    edge.key(frame.frame_id, frame.iteration)
 }
 
 fn send_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    let prefix = KeyPrefix::of(node)?;
+    let edge = edge(node)?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let (rendezvous, key) = (&ctx.step.rendezvous, prefix.key(ctx.frame));
+        let (rendezvous, key) = (&ctx.step.rendezvous, key(&edge, ctx.frame));
         match ctx.inputs[0].take().filter(|_| !ctx.is_input_dead) {
             Some(Value::Tensor(tensor)) => rendezvous.send(key, Some(tensor)),
             Some(Value::Ref(variable)) => rendezvous.send_variable(key, variable),
@@ -74,11 +69,11 @@ fn send_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 fn recv_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    Ok(KernelBox::new_async(Recv { prefix: KeyPrefix::of(node)?, dtype: node.attr("tensor_type")? }))
+    Ok(KernelBox::new_async(Recv { edge: edge(node)?, dtype: node.attr("tensor_type")? }))
 }
 
 struct Recv {
-    prefix: KeyPrefix,
+    edge: RendezvousEdge,
     dtype: DType,
 }
 
@@ -101,6 +96,6 @@ impl AsyncKernel for Recv {
             });
             done(checked);
         };
-        rendezvous.receive(self.prefix.key(ctx.frame), Box::new(receive));
+        rendezvous.receive(key(&self.edge, ctx.frame), Box::new(receive));
     }
 }

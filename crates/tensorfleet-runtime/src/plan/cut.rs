@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::IntoAttr;
-use tensorfleet_core::{DType, Endpoint, Graph, Node, NodeId, Result, Shape, Status, Tensor};
+use tensorfleet_core::{
+    DType, Endpoint, Graph, Node, NodeId, RendezvousEdge, RendezvousKey, Result, Shape, Status, Tensor,
+};
 use tensorfleet_kernel::op::Flow;
 
 use super::device::{Device, DeviceIndex};
@@ -34,8 +36,8 @@ pub(super) fn cut(
 struct Draft {
     device: DeviceIndex,
     nodes: Vec<Node>,
-    feeds: Vec<(usize, String)>,
-    fetches: Vec<(usize, String)>,
+    feeds: Vec<(usize, RendezvousKey)>,
+    fetches: Vec<(usize, RendezvousKey)>,
 }
 
 impl Draft {
@@ -164,7 +166,7 @@ impl<'a> Cut<'a> {
     fn value_at(&mut self, step: &StepGraph, source: Endpoint, device: DeviceIndex) -> Result<Endpoint> {
         let producer = step.get(source.node);
         let Some(from) = producer.device else {
-            return Ok(Endpoint::new(self.feed_at(step, source.node, device), 0));
+            return Ok(Endpoint::new(self.feed_at(step, source.node, device)?, 0));
         };
         if self.tasks.are_together(from, device) {
             return Ok(Endpoint::new(self.local[source.node.index()], source.slot));
@@ -185,7 +187,7 @@ impl<'a> Cut<'a> {
     /// A node on `device` that has run when node `before` of the step graph has.
     fn signal_at(&mut self, step: &StepGraph, before: NodeId, device: DeviceIndex) -> Result<NodeId> {
         let producer = step.get(before);
-        let Some(from) = producer.device else { return Ok(self.feed_at(step, before, device)) };
+        let Some(from) = producer.device else { return self.feed_at(step, before, device) };
         if self.tasks.are_together(from, device) {
             return Ok(self.local[before.index()]);
         }
@@ -259,10 +261,10 @@ impl<'a> Cut<'a> {
     }
 
     /// Where the task of `device` gets a feed: at its first device, whichever of them uses it.
-    fn feed_at(&mut self, step: &StepGraph, feed: NodeId, device: DeviceIndex) -> NodeId {
+    fn feed_at(&mut self, step: &StepGraph, feed: NodeId, device: DeviceIndex) -> Result<NodeId> {
         let draft = self.draft(device);
         if let Some(&known) = self.fed.get(&(feed, draft)) {
-            return known;
+            return Ok(known);
         }
         let boundary = &step.feeds[feed.index()];
         let tensor_name = format!("{}:{}", boundary.name, boundary.slot);
@@ -271,13 +273,13 @@ impl<'a> Cut<'a> {
         let mut node = self.transfer_node("_Recv", name, &tensor_name, device, device);
         node.attrs.insert("tensor_type".into(), boundary.dtype.into_attr());
         node.attrs.insert("client_terminated".into(), true.into_attr());
-        let key = self.boundary_key(device, &tensor_name);
+        let key = self.boundary_key(device, &tensor_name)?;
         let draft_index = draft;
         let draft = &mut self.drafts[draft_index];
         draft.feeds.push((feed.index(), key));
         let node = draft.push(node);
         self.fed.insert((feed, draft_index), node);
-        node
+        Ok(node)
     }
 
     fn add_fetches(&mut self, step: &StepGraph) -> Result<()> {
@@ -301,7 +303,7 @@ impl<'a> Cut<'a> {
             node.attrs.insert("T".into(), boundary.dtype.into_attr());
             node.attrs.insert("client_terminated".into(), true.into_attr());
             node.inputs.push(Endpoint::new(self.local[fetch.source.node.index()], fetch.source.slot));
-            let key = self.boundary_key(device, &tensor_name);
+            let key = self.boundary_key(device, &tensor_name)?;
             let draft = self.draft(device);
             let draft = &mut self.drafts[draft];
             draft.fetches.push((index, key));
@@ -310,9 +312,9 @@ impl<'a> Cut<'a> {
         Ok(())
     }
 
-    fn boundary_key(&self, device: DeviceIndex, tensor_name: &str) -> String {
+    fn boundary_key(&self, device: DeviceIndex, tensor_name: &str) -> Result<RendezvousKey> {
         let Device { text, incarnation, .. } = &self.devices[device.index()];
-        format!("{text};{incarnation:016x};{text};{tensor_name};0:0")
+        Ok(RendezvousEdge::new(text, *incarnation, text, tensor_name)?.key(0, 0))
     }
 
     fn finish(self, whole: &Graph) -> Result<Vec<Partition>> {

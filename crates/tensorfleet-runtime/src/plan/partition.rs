@@ -13,7 +13,7 @@
 //! Names are therefore chosen such that, on one device, equal names mean equal attributes.
 
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{DType, Graph, Result};
+use tensorfleet_core::{DType, Graph, RendezvousKey, Result};
 
 use super::cut::cut;
 use super::device::{Device, DeviceIndex};
@@ -48,10 +48,10 @@ pub struct Partition {
     /// The nodes; each has the full name of a device of the task.
     pub graph: Graph,
     /// The feeds the task needs: number in the signature, and the rendezvous key under which it is expected.
-    pub feeds: Vec<(usize, String)>,
+    pub feeds: Vec<(usize, RendezvousKey)>,
     /// The fetches the task makes: number in the signature, and the rendezvous key under which it is left. No key
     /// comes twice.
-    pub fetches: Vec<(usize, String)>,
+    pub fetches: Vec<(usize, RendezvousKey)>,
 }
 
 /// Plans a step of a placed graph. `counter` numbers the nodes this adds; it belongs to the session, and two plans must

@@ -77,7 +77,7 @@ fn data_crosses_in_pairs_and_feeds_and_fetches_stay_where_they_are_used_and_made
     let expected = [(1, ps.map(str::to_string).to_vec()), (0, worker.map(str::to_string).to_vec())];
     assert_eq!(shown(&plan), expected);
     let device = "/job:worker/replica:0/task:0/device:CPU:0";
-    let key = |name: &str| format!("{device};0000000000000001;{device};{name};0:0");
+    let key = |name: &str| format!("{device};0000000000000001;{device};{name};0:0").parse().unwrap();
     let worker = &plan.partitions[1];
     assert_eq!(worker.feeds, [(0, key("x:0"))]);
     assert_eq!(worker.fetches, [(0, key("y:0")), (1, key("n2:0"))]);
@@ -103,7 +103,7 @@ fn a_control_edge_sends_an_empty_tensor() {
     let expected = [(1, ps.map(str::to_string).to_vec()), (0, worker.map(str::to_string).to_vec())];
     assert_eq!(shown(&plan), expected);
     let feeds = &plan.partitions[0].feeds;
-    assert!(feeds[0].1.ends_with(";x:0;0:0"), "x and x:0 are one tensor: {feeds:?}");
+    assert!(feeds[0].1.to_string().ends_with(";x:0;0:0"), "x and x:0 are one tensor: {feeds:?}");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn devices_of_one_task_are_cut_by_the_task_itself() {
             && device("_send_c_0").ends_with("CPU:1")
     );
     assert!(device("_recv_p_0").ends_with("CPU:0"), "feeds enter at the first device of a task");
-    assert!(plan.partitions[0].fetches[1].1.contains("CPU:1;0000000000000007;"));
+    assert!(plan.partitions[0].fetches[1].1.to_string().contains("CPU:1;0000000000000007;"));
 }
 
 #[test]
