@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{Code, Status};
 use tensorfleet_rpc::Peer;
 
@@ -15,6 +16,7 @@ const LINES_PER_WINDOW: u32 = 5;
 
 /// Writes about refused requests.
 pub(crate) struct RequestLog {
+    clock: Clock,
     budget: Mutex<Budget>,
 }
 
@@ -33,8 +35,10 @@ enum Line {
 }
 
 impl RequestLog {
-    pub(crate) fn new() -> RequestLog {
-        RequestLog { budget: Mutex::new(Budget { since: Instant::now(), written: 0, left_out: 0 }) }
+    /// How many lines a second has is measured by `clock`.
+    pub(crate) fn new(clock: Clock) -> RequestLog {
+        let budget = Budget { since: clock.now(), written: 0, left_out: 0 };
+        RequestLog { clock, budget: Mutex::new(budget) }
     }
 
     /// Notes a call that was answered with an error.
@@ -43,7 +47,7 @@ impl RequestLog {
             tracing::debug!("{method} of {peer} failed: {status}");
             return;
         }
-        match self.budget.lock().take(Instant::now()) {
+        match self.budget.lock().take(self.clock.now()) {
             Line::Left => {}
             Line::Written(0) => tracing::warn!("{method} of {peer} is refused: {status}"),
             Line::Written(more) => {
@@ -98,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_flood_becomes_a_few_lines_and_a_count() {
-        let start = Instant::now();
+        let start = Clock::manual().now();
         let mut budget = Budget { since: start, written: 0, left_out: 0 };
         let lines: Vec<Line> = (0..100).map(|_| budget.take(start)).collect();
         assert_eq!(lines.iter().filter(|line| **line == Line::Written(0)).count(), 5);

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{Result, Status, Tensor, ensure, memory};
 use tensorfleet_kernel::file_access::FileAccess;
-use tensorfleet_proto::tensorflow::{ConfigProto, RunMetadata};
+use tensorfleet_proto::tensorflow::ConfigProto;
 use tensorfleet_rpc::{ChannelOptions, Limits, Listener, serve};
 use tensorfleet_runtime::Task;
 use tensorfleet_threads::{ThreadCounts, Threads};
@@ -16,23 +19,28 @@ use tokio::sync::watch;
 use crate::address;
 use crate::cluster_spec::{ClusterSpec, TaskId};
 use crate::io;
+use crate::local_tasks::{self, Announced, CallableResult, LocalTask};
 use crate::master::Master;
-use crate::peers::{self, Peers};
+use crate::peers::Peers;
 use crate::request_log::RequestLog;
-use crate::service;
-use crate::status::{StepStatus, TaskStatus, Totals, WorkerSessionStatus};
+use crate::service::{ServerControl, Services};
+use crate::status::{self, StepStatus, TaskStatus, Totals, WorkerSessionStatus};
+use crate::tasks::TaskOwner;
 use crate::worker::Worker;
+use crate::worker_api::WorkerApi;
 
 /// How often forgotten things are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// How long a new session waits for tasks that are not there yet.
-const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long calls under way may take after a server was told to stop, whatever was asked for.
-const MAX_GRACE: Duration = Duration::from_secs(3600);
+const MAX_STOP_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How long closing sessions may take when a server ends.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a server that ends with its sessions looks whether there are any.
 const IDLE_CHECK_EVERY: Duration = Duration::from_millis(250);
+/// How long calls under way may take after somebody asked the server to end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a server is started.
 #[derive(Clone, Debug)]
@@ -70,7 +78,7 @@ impl ServerOptions {
             task,
             bind: None,
             config: ConfigProto::default(),
-            session_timeout: DEFAULT_PATIENCE,
+            session_timeout: DEFAULT_SESSION_TIMEOUT,
             peer_timeout: None,
             max_pending_bytes: None,
             file_roots: Vec::new(),
@@ -103,11 +111,15 @@ pub(crate) struct ServerCore {
     master: Arc<Master>,
     peers: Arc<Peers>,
     started: Instant,
+    clock: Clock,
     stop: watch::Sender<Option<Duration>>,
     ended: watch::Sender<bool>,
     /// The last error of the accept loop.
     failure: Mutex<Option<Status>>,
-    request_log: RequestLog,
+    /// Present while others of this process may find it.
+    announced: Mutex<Option<Announced>>,
+    /// What the server sends and drives without being waited for; cancelled with it.
+    _tasks: TaskOwner,
 }
 
 impl Server {
@@ -124,7 +136,7 @@ impl Server {
             false => FileAccess::below(&file_roots)?,
         };
         let channels =
-            options.peer_timeout.map_or_else(ChannelOptions::default, ChannelOptions::believing_for);
+            options.peer_timeout.map_or_else(ChannelOptions::default, ChannelOptions::with_peer_timeout);
         let limits = options.max_pending_bytes.map_or_else(Limits::default, Limits::pending_bytes);
         let address = cluster.address(&job, task)?.to_string();
         let (_, port) = address::split(&address)?;
@@ -140,9 +152,20 @@ impl Server {
         };
         let cluster = Arc::new(cluster);
         let own = TaskId::new(&job, task);
-        let peers = Arc::new(Peers::new(cluster.clone(), channels));
-        let worker = Arc::new(Worker::new(Task::new(&job, task, files, threads), peers.clone()));
-        let master = Master::new(own.clone(), worker.clone(), peers.clone(), config, session_timeout);
+        let (clock, tasks) = (Clock::system(), TaskOwner::new(io::handle().clone()));
+        let peers = Arc::new(Peers::new(cluster.clone(), channels, tasks.spawner(), clock.clone()));
+        let task = Task::new(&job, task, files, threads);
+        let incarnation = task.incarnation();
+        let worker = Arc::new(Worker::new(task, peers.clone(), clock.clone()));
+        let master = Master::new(
+            own.clone(),
+            incarnation,
+            worker.clone(),
+            peers.clone(),
+            config,
+            session_timeout,
+            clock.clone(),
+        );
         let core = Arc::new(ServerCore {
             task: own,
             cluster,
@@ -151,18 +174,17 @@ impl Server {
             worker,
             master: Arc::new(master),
             peers,
-            started: Instant::now(),
+            started: clock.now(),
+            clock,
             stop: watch::Sender::new(None),
             ended: watch::Sender::new(false),
             failure: Mutex::default(),
-            request_log: RequestLog::new(),
+            announced: Mutex::default(),
+            _tasks: tasks,
         });
-        peers::announce(&core);
-        io::handle().spawn(run(core.clone(), listener, limits));
-        io::handle().spawn(sweep(core.clone()));
-        if let Some(linger) = until_done {
-            io::handle().spawn(end_when_done(core.clone(), linger));
-        }
+        core.announce();
+        // Not a task of the server's own: it outlives the `Server` by as long as closing the sessions takes.
+        io::handle().spawn(run(core.clone(), listener, limits, until_done));
         Ok(Server { core })
     }
 
@@ -199,14 +221,14 @@ impl Server {
         io::block_on(self.core.wait_for_end())
     }
 
-    /// Comes when the server has ended, like [`Server::join`].
+    /// Resolves once the server has ended, like [`Server::join`].
     pub async fn ended(&self) -> Result<()> {
         self.core.wait_for_end().await
     }
 
-    /// Ends the server: no new calls; those under way may finish within `grace`, then they are cancelled. Frees the port.
-    pub fn stop(&self, grace: Duration) -> Result<()> {
-        self.core.stop.send_replace(Some(grace));
+    /// Ends the server: no new calls; those under way may finish within `timeout`, then they are cancelled. Frees the port.
+    pub fn stop(&self, timeout: Duration) -> Result<()> {
+        self.core.stop.send_replace(Some(timeout));
         self.join()
     }
 
@@ -219,62 +241,64 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.core.stop.send_replace(Some(Duration::ZERO));
-        peers::withdraw(&self.core);
+        self.core.withdraw();
+    }
+}
+
+impl LocalTask for ServerCore {
+    fn worker(&self) -> Arc<dyn WorkerApi> {
+        self.worker.clone()
+    }
+
+    fn has_session(&self, handle: &str) -> bool {
+        self.master.has_session(handle)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.borrow().is_some()
+    }
+
+    fn run_callable(
+        &self,
+        session: String,
+        callable: i64,
+        feeds: Vec<Tensor>,
+    ) -> BoxFuture<'_, CallableResult> {
+        let run = async move {
+            self.master.touch(&session, None);
+            self.master.run_callable(&session, callable, feeds, 0).await
+        };
+        run.boxed()
+    }
+}
+
+impl ServerControl for ServerCore {
+    fn status(&self) -> TaskStatus {
+        ServerCore::status(self)
+    }
+
+    fn request_stop(&self) {
+        tracing::info!("{} was asked to end", self.task);
+        self.stop.send_if_modified(|stop| stop.replace(STOP_TIMEOUT).is_none());
     }
 }
 
 impl ServerCore {
-    pub(crate) fn worker(&self) -> &Arc<Worker> {
-        &self.worker
+    /// Lets others of this process find the server.
+    fn announce(self: &Arc<Self>) {
+        let names = vec![self.address.clone(), format!("localhost:{}", self.port)];
+        let task: Arc<dyn LocalTask> = self.clone();
+        *self.announced.lock() = Some(local_tasks::announce(&task, names));
     }
 
-    pub(crate) fn master(&self) -> &Arc<Master> {
-        &self.master
-    }
-
-    pub(crate) fn request_log(&self) -> &RequestLog {
-        &self.request_log
-    }
-
-    /// The names by which this process knows the server.
-    pub(crate) fn local_addresses(&self) -> [String; 2] {
-        [self.address.clone(), format!("localhost:{}", self.port)]
-    }
-
-    pub(crate) fn cluster(&self) -> &ClusterSpec {
-        &self.cluster
-    }
-
-    /// Begins the end: a call that asks for it is answered first.
-    pub(crate) fn request_stop(&self) {
-        tracing::info!("{} was asked to end", self.task);
-        self.stop.send_if_modified(|stop| stop.replace(Duration::from_secs(5)).is_none());
-    }
-
-    /// Whether the server has been told to end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stop.borrow().is_some()
-    }
-
-    /// Runs a callable for a client in this process.
-    pub(crate) async fn run_callable(
-        &self,
-        session: &str,
-        callable: i64,
-        feeds: Vec<Tensor>,
-    ) -> Result<(Vec<Tensor>, RunMetadata)> {
-        self.master.touch(session, None);
-        self.master.run_callable(session, callable, feeds, 0).await
+    fn withdraw(&self) {
+        drop(self.announced.lock().take());
     }
 
     async fn wait_for_end(&self) -> Result<()> {
         // The sender is part of what is borrowed, so it cannot go away.
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
         self.failure.lock().clone().map_or(Ok(()), Err)
-    }
-
-    pub(crate) fn status_json(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.status()).unwrap_or_default()
     }
 
     fn status(&self) -> TaskStatus {
@@ -300,9 +324,9 @@ impl ServerCore {
             incarnation: format!("{:016x}", self.worker.task().incarnation()),
             version: env!("CARGO_PKG_VERSION").to_string(),
             pid: std::process::id(),
-            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            uptime_seconds: self.clock.since(self.started).as_secs_f64(),
             memory_bytes: memory::live_bytes() as u64,
-            resident_bytes: crate::status::resident_bytes(),
+            resident_bytes: status::resident_bytes(),
             cluster: ClusterSpec::clone(&self.cluster),
             devices: self.worker.devices().into_iter().map(|device| device.name).collect(),
             master_sessions: self.master.report(),
@@ -327,60 +351,101 @@ fn bind_address(bind: Option<&str>, port: u16) -> Result<String> {
     }
 }
 
-/// Serves until told to stop, and then until the calls under way are done or the time for that is over.
-async fn run(core: Arc<ServerCore>, listener: Listener, limits: Limits) {
+/// Serves until told to stop, and then until the calls under way are done or the time for that is over. Meanwhile sweeps,
+/// and ends the server by itself if that was asked for.
+async fn run(core: Arc<ServerCore>, listener: Listener, limits: Limits, until_done: Option<Duration>) {
+    let services = Services {
+        worker: core.worker.clone(),
+        master: core.master.clone(),
+        cluster: core.cluster.clone(),
+        request_log: RequestLog::new(core.clock.clone()),
+        server: core.clone(),
+    };
     let stopped = || async {
         let mut stop = core.stop.subscribe();
         // The sender lives as long as the server.
-        let grace = stop.wait_for(Option::is_some).await.map_or(None, |grace| *grace);
-        peers::withdraw(&core);
-        grace.unwrap_or_default()
+        let timeout = stop.wait_for(Option::is_some).await.map_or(None, |timeout| *timeout);
+        core.withdraw();
+        timeout.unwrap_or_default()
     };
     let shutdown = async {
         stopped().await;
     };
-    let serving = serve(listener, service::handler(core.clone()), limits, shutdown, MAX_GRACE);
+    let serving = serve(listener, Arc::new(services), limits, shutdown, MAX_STOP_TIMEOUT);
     let too_late = async { tokio::time::sleep(stopped().await).await };
+    let done = async {
+        match until_done {
+            Some(linger) => stop_when_done(&core, linger).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         served = serving => *core.failure.lock() = served.err(),
         () = too_late => tracing::info!("{} ends with calls under way", core.task),
+        () = sweep(&core) => {}
+        () = done => {}
     }
     // Sessions whose clients never said goodbye, and those of clients in this process.
-    let _ = tokio::time::timeout(CLOSE_PATIENCE, core.master.close_all()).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, core.master.close_all()).await;
     core.ended.send_replace(true);
 }
 
-/// Looks for forgotten things as long as the server lives.
-async fn sweep(core: Arc<ServerCore>) {
-    let mut ended = core.ended.subscribe();
+/// Looks for forgotten things. Never ends.
+async fn sweep(core: &ServerCore) {
     loop {
-        tokio::select! {
-            _ = ended.wait_for(|ended| *ended) => return,
-            () = tokio::time::sleep(SWEEP_EVERY) => {}
-        }
+        tokio::time::sleep(SWEEP_EVERY).await;
         core.worker.sweep();
         core.master.sweep().await;
     }
 }
 
-/// Ends the server once it has had sessions and has none any more.
-async fn end_when_done(core: Arc<ServerCore>, linger: Duration) {
-    let mut ended = core.ended.subscribe();
-    let (mut sessions_seen, mut idle_since) = (0, Instant::now());
-    loop {
+/// Asks the server to end once it has had sessions and has none any more. Never ends itself: the server does.
+async fn stop_when_done(core: &ServerCore, linger: Duration) {
+    let mut idle = Idleness { sessions_seen: 0, since: core.clock.now() };
+    let (made, open) = (|| core.worker.sessions_made(), || core.worker.num_sessions());
+    while !idle.is_over(made(), open(), core.clock.now(), linger) {
+        tokio::time::sleep(IDLE_CHECK_EVERY).await;
+    }
+    tracing::info!("{} ends: all sessions that used it are over", core.task);
+    core.request_stop();
+    std::future::pending().await
+}
+
+/// Since when a server has had no sessions.
+struct Idleness {
+    sessions_seen: u64,
+    since: Instant,
+}
+
+impl Idleness {
+    /// Whether sessions have come and gone, and none has come back for `linger`: looked at now, when `made` have been made
+    /// in all and `open` are there.
+    fn is_over(&mut self, made: u64, open: usize, now: Instant, linger: Duration) -> bool {
         // Sessions that came and went since the last look count as well.
-        let made = core.worker.sessions_made();
-        if core.worker.num_sessions() > 0 || made > sessions_seen {
-            (sessions_seen, idle_since) = (made, Instant::now());
+        if open > 0 || made > self.sessions_seen {
+            (self.sessions_seen, self.since) = (made, now);
         }
-        if sessions_seen > 0 && idle_since.elapsed() >= linger {
-            tracing::info!("{} ends: all sessions that used it are over", core.task);
-            core.request_stop();
-            return;
-        }
-        tokio::select! {
-            _ = ended.wait_for(|ended| *ended) => return,
-            () = tokio::time::sleep(IDLE_CHECK_EVERY) => {}
-        }
+        self.sessions_seen > 0 && now.saturating_duration_since(self.since) >= linger
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_done_when_sessions_have_come_and_gone_and_none_comes_back() {
+        let (hand, linger) = (Clock::manual(), Duration::from_secs(10));
+        let mut idle = Idleness { sessions_seen: 0, since: hand.now() };
+        hand.advance(linger * 100);
+        assert!(!idle.is_over(0, 0, hand.now(), linger), "nobody has come yet");
+        assert!(!idle.is_over(1, 1, hand.now(), linger));
+        hand.advance(linger);
+        assert!(!idle.is_over(1, 1, hand.now(), linger), "it is still there");
+        hand.advance(linger - Duration::from_millis(1));
+        assert!(!idle.is_over(1, 0, hand.now(), linger));
+        assert!(!idle.is_over(2, 0, hand.now(), linger), "another one came and went between two looks");
+        hand.advance(linger);
+        assert!(idle.is_over(2, 0, hand.now(), linger));
     }
 }

@@ -13,8 +13,8 @@ use tensorfleet_proto::tensorflow::{GetStatusRequest, GetStatusResponse};
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts};
 
 use crate::cluster_spec::TaskId;
-use crate::fleet_messages::{SHUTDOWN_METHOD, STATUS_METHOD};
 use crate::status::TaskStatus;
+use crate::wire::fleet_messages::{SHUTDOWN_METHOD, STATUS_METHOD};
 use crate::{address, io};
 
 /// What a survey found at one address.
@@ -56,12 +56,12 @@ pub enum TaskState {
     Failed,
 }
 
-/// Asks the server at `target`, then all other tasks of its cluster. Each gets `patience`. An error means that the
+/// Asks the server at `target`, then all other tasks of its cluster. Each gets `timeout`. An error means that the
 /// first one did not answer.
-pub fn survey(target: &str, patience: Duration) -> Result<Vec<Finding>> {
+pub fn survey(target: &str, timeout: Duration) -> Result<Vec<Finding>> {
     let address = address::from_target(target)?;
     io::block_on(async {
-        let first = ask(address, patience).await?;
+        let first = ask(address, timeout).await?;
         let Answer::Ours(status) = first else { return Ok(vec![finding(None, address, Ok(first))]) };
         let others: Vec<(TaskId, String)> = status
             .cluster
@@ -74,7 +74,7 @@ pub fn survey(target: &str, patience: Duration) -> Result<Vec<Finding>> {
                 // The task that was asked first may be known by another name from outside.
                 let answer = match task.full_name() == status.task {
                     true => Ok(Answer::Ours(status.clone())),
-                    false => ask(&address, patience).await,
+                    false => ask(&address, timeout).await,
                 };
                 let mut finding = finding(Some(&task), &address, answer);
                 let differs =
@@ -92,10 +92,10 @@ pub fn survey(target: &str, patience: Duration) -> Result<Vec<Finding>> {
 
 /// Asks the server at `address` to end: running calls may finish, then its process exits. A stock TensorFlow server does not
 /// know how to.
-pub fn request_stop(address: &str, patience: Duration) -> Result<()> {
-    let options = ChannelOptions { connect_timeout: patience, ..ChannelOptions::default() };
+pub fn request_stop(address: &str, timeout: Duration) -> Result<()> {
+    let options = ChannelOptions { connect_timeout: timeout, ..ChannelOptions::default() };
     let channel = Channel::new(address, options)?;
-    let options = CallOptions { deadline: Instant::now().checked_add(patience), ..CallOptions::default() };
+    let options = CallOptions { deadline: Instant::now().checked_add(timeout), ..CallOptions::default() };
     io::block_on(channel.call(SHUTDOWN_METHOD, Parts::empty(), options)).map(|_| ())
 }
 
@@ -105,10 +105,10 @@ enum Answer {
     Devices(Vec<String>),
 }
 
-async fn ask(address: &str, patience: Duration) -> Result<Answer> {
+async fn ask(address: &str, timeout: Duration) -> Result<Answer> {
     let channel =
-        Channel::new(address, ChannelOptions { connect_timeout: patience, ..ChannelOptions::default() })?;
-    let options = CallOptions { deadline: Instant::now().checked_add(patience), ..CallOptions::default() };
+        Channel::new(address, ChannelOptions { connect_timeout: timeout, ..ChannelOptions::default() })?;
+    let options = CallOptions { deadline: Instant::now().checked_add(timeout), ..CallOptions::default() };
     match channel.call(STATUS_METHOD, Parts::empty(), options).await {
         Ok(response) => {
             let document: Bytes = response.message.decode()?;
@@ -176,14 +176,14 @@ mod tests {
     use super::*;
     use crate::{ClusterSpec, Server, ServerOptions};
 
-    const PATIENCE: Duration = Duration::from_secs(2);
+    const TIMEOUT: Duration = Duration::from_secs(2);
 
     #[test]
     fn a_server_that_is_not_there_is_an_error_with_its_address() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let status = survey(&format!("grpc://127.0.0.1:{port}"), PATIENCE).unwrap_err();
+        let status = survey(&format!("grpc://127.0.0.1:{port}"), TIMEOUT).unwrap_err();
         assert!(status.text().contains(&port.to_string()) && status.text().contains("refused"), "{status}");
-        assert!(survey("http://x:1", PATIENCE).is_err());
+        assert!(survey("http://x:1", TIMEOUT).is_err());
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         drop((up, gone));
         let options = ServerOptions::new(cluster, "worker", 0);
         let server = Server::start(ServerOptions { bind: Some("127.0.0.1".into()), ..options }).unwrap();
-        let findings = survey(&server.target(), PATIENCE).unwrap();
+        let findings = survey(&server.target(), TIMEOUT).unwrap();
         let states: Vec<TaskState> = findings.iter().map(|finding| finding.state).collect();
         assert_eq!(states, [TaskState::Up, TaskState::Refused, TaskState::Silent]);
         assert_eq!(findings[0].devices, ["/job:worker/replica:0/task:0/device:CPU:0"]);

@@ -7,16 +7,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 use tensorfleet_core::{Code, DeviceName, Result, Status, bail, notice};
 use tensorfleet_proto::tensorflow::DeviceAttributes;
 
 use crate::cluster_spec::{ClusterSpec, TaskId};
-use crate::fleet_messages::STATUS_METHOD;
-use crate::peers::{Peer, Peers};
-use crate::service::{CLUSTER_HEADER, TASK_HEADER};
+use crate::peers::Peers;
 use crate::status::TaskStatus;
 
 /// Pause between two attempts at a task that is not there.
@@ -24,7 +21,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// How often a waiting master says for whom it waits.
 const REPORT_EVERY: Duration = Duration::from_secs(3);
 /// How long one attempt may take before it counts as silence.
-const ATTEMPT: Duration = Duration::from_secs(10);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A task that has answered.
 #[derive(Clone, Debug)]
@@ -48,25 +45,25 @@ struct Attempt {
     reason: Option<String>,
 }
 
-/// Asks all `tasks` for their devices, and waits up to `patience` for those that do not answer.
+/// Asks all `tasks` for their devices, and waits up to `timeout` for those that do not answer.
 pub(super) async fn contact(
     asker: &Asker<'_>,
     tasks: &[TaskId],
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Vec<Contacted>> {
     let started = Instant::now();
     let attempts: Vec<Mutex<Attempt>> = tasks.iter().map(|_| Mutex::default()).collect();
     let all =
         try_join_all(tasks.iter().zip(&attempts).map(|(task, attempt)| keep_asking(asker, task, attempt)));
     tokio::pin!(all);
-    let deadline = tokio::time::sleep(patience);
+    let deadline = tokio::time::sleep(timeout);
     tokio::pin!(deadline);
     let mut report = tokio::time::interval_at((started + REPORT_EVERY).into(), REPORT_EVERY);
     loop {
         tokio::select! {
             biased;
             result = &mut all => return result,
-            () = &mut deadline => return Err(gave_up(asker, tasks, &attempts, patience)),
+            () = &mut deadline => return Err(gave_up(asker, tasks, &attempts, timeout)),
             _ = report.tick() => {
                 for text in waiting(asker, tasks, &attempts) {
                     notice::warn(&format!("waiting for {text}, {} s", started.elapsed().as_secs()));
@@ -80,10 +77,10 @@ pub(super) async fn contact(
 pub(super) async fn contact_present(
     asker: &Asker<'_>,
     tasks: &[TaskId],
-    patience: Duration,
+    timeout: Duration,
 ) -> Vec<Result<Contacted>> {
     join_all(tasks.iter().map(|task| async move {
-        let asked = tokio::time::timeout(patience, ask(asker, task)).await;
+        let asked = tokio::time::timeout(timeout, ask(asker, task)).await;
         asked.unwrap_or_else(|_| Err(Status::unavailable(format!("{task} did not answer in time"))))
     }))
     .await
@@ -107,31 +104,22 @@ async fn keep_asking(asker: &Asker<'_>, task: &TaskId, attempt: &Mutex<Attempt>)
 }
 
 async fn ask(asker: &Asker<'_>, task: &TaskId) -> Result<Contacted> {
-    let remote = match asker.peers.peer(task)? {
-        Peer::Local(worker) => {
-            let devices = worker.devices();
-            let devices = check_names(asker, task, devices, "this process")?;
-            return Ok(Contacted { task: task.clone(), devices });
-        }
-        Peer::Remote(remote) => remote,
-    };
-    let spec = asker.peers.spec();
-    let (own, ours) = (asker.task.full_name(), format!("{:016x}", spec.fingerprint()));
-    let metadata = [(TASK_HEADER, own.as_str()), (CLUSTER_HEADER, ours.as_str())];
-    let (status, headers) = remote.get_status(Instant::now() + ATTEMPT, &metadata).await?;
-    let address = spec.address(&task.job, task.index)?;
-    let devices = check_names(asker, task, status.device_attributes, address)?;
-    let theirs = headers.get(CLUSTER_HEADER).and_then(|value| value.to_str().ok());
-    let is_other = theirs.is_some_and(|theirs| theirs != ours);
+    let worker = asker.peers.worker(task)?;
+    let (spec, own) = (asker.peers.spec(), asker.task.full_name());
+    let ours = format!("{:016x}", spec.fingerprint());
+    let introduction = worker.get_status(&own, &ours, Instant::now() + ATTEMPT_TIMEOUT).await?;
+    let devices = check_names(asker, task, introduction.devices, worker.place())?;
+    let is_other = introduction.fingerprint.is_some_and(|theirs| theirs != ours);
     if is_other && !asker.renames {
-        let document: Bytes = remote.ask(STATUS_METHOD, ATTEMPT).await?.decode()?;
+        let document = worker.status_document(Instant::now() + ATTEMPT_TIMEOUT).await?;
         if let Ok(status) = serde_json::from_slice::<TaskStatus>(&document)
             && let Some(difference) = contradiction(spec, &status.cluster)
         {
             bail!(
                 FailedPrecondition,
-                "{task} at {address} was started with another cluster specification: {difference}. Start all tasks with \
-                 the same one"
+                "{task} at {} was started with another cluster specification: {difference}. Start all tasks with \
+                 the same one",
+                worker.place()
             );
         }
     }
@@ -199,7 +187,7 @@ fn waiting(asker: &Asker<'_>, tasks: &[TaskId], attempts: &[Mutex<Attempt>]) -> 
     tasks.iter().zip(attempts).filter_map(describe).collect()
 }
 
-fn gave_up(asker: &Asker<'_>, tasks: &[TaskId], attempts: &[Mutex<Attempt>], patience: Duration) -> Status {
+fn gave_up(asker: &Asker<'_>, tasks: &[TaskId], attempts: &[Mutex<Attempt>], timeout: Duration) -> Status {
     let missing = waiting(asker, tasks, attempts);
     let answered: Vec<String> = tasks
         .iter()
@@ -211,7 +199,7 @@ fn gave_up(asker: &Asker<'_>, tasks: &[TaskId], attempts: &[Mutex<Attempt>], pat
     Status::unavailable(format!(
         "Gave up after {:.1} s waiting for {}; answered: {answered}. Start the missing tasks, or set device_filters so \
          that the session does not need them",
-        patience.as_secs_f64(),
+        timeout.as_secs_f64(),
         missing.join(", ")
     ))
 }

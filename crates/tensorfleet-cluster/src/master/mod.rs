@@ -7,6 +7,8 @@
 mod config;
 mod contact;
 mod partial_run;
+mod partial_step;
+mod planned_step;
 mod running;
 mod session;
 mod step;
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{DeviceName, Result, Status, Tensor, ensure};
 use tensorfleet_proto::tensorflow::run_options::TraceLevel;
 use tensorfleet_proto::tensorflow::{
@@ -26,15 +29,15 @@ use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::plan::Signature;
 
 use crate::cluster_spec::TaskId;
-use crate::peers::{Peer, Peers};
+use crate::peers::Peers;
 use crate::random;
-use crate::recent_requests::RecentRequests;
 use crate::status::MasterSessionStatus;
-use crate::worker::{Master as MasterName, Worker};
+use crate::wire::recent_requests::RecentRequests;
+use crate::worker_api::{MasterId, WorkerApi};
 use config::{SessionConfig, millis};
 use contact::Asker;
+use planned_step::{Callable, StepOptions};
 use session::{MasterSession, Origin};
-use step::StepOptions;
 
 /// How many request numbers a master remembers; as many as TensorFlow's.
 const REMEMBERED_REQUESTS: usize = 10_000;
@@ -43,21 +46,24 @@ const MAX_SESSIONS: usize = 1_000;
 /// Callables and partial runs at most, per session.
 const MAX_PREPARED: usize = 10_000;
 /// How long a session whose client's connection is closed is kept.
-const FORSAKEN_AFTER: Duration = Duration::from_secs(300);
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long before a client gives up it gets its answer, so that the answer arrives.
 const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 /// How long tasks are asked for their devices when nobody needs the answer to go on.
-const LIST_PATIENCE: Duration = Duration::from_secs(5);
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The master of one task.
 pub(crate) struct Master {
     own: TaskId,
-    worker: Arc<Worker>,
+    /// The life of the own task.
+    incarnation: u64,
+    worker: Arc<dyn WorkerApi>,
     peers: Arc<Peers>,
     /// The server's configuration, which wins over a client's.
     config: ConfigProto,
     /// How long a new session waits for tasks.
-    patience: Duration,
+    contact_timeout: Duration,
+    clock: Clock,
     sessions: RwLock<FxHashMap<String, Arc<MasterSession>>>,
     next_handle: AtomicI64,
     recent: RecentRequests,
@@ -90,19 +96,24 @@ pub(crate) struct RunStepOutput {
 }
 
 impl Master {
+    /// The master of the task `own`, which is in the life `incarnation` and has this worker.
     pub(crate) fn new(
         own: TaskId,
-        worker: Arc<Worker>,
+        incarnation: u64,
+        worker: Arc<dyn WorkerApi>,
         peers: Arc<Peers>,
         config: ConfigProto,
-        patience: Duration,
+        contact_timeout: Duration,
+        clock: Clock,
     ) -> Master {
         Master {
             own,
+            incarnation,
             worker,
             peers,
             config,
-            patience,
+            contact_timeout,
+            clock,
             sessions: RwLock::default(),
             next_handle: AtomicI64::new(0),
             recent: RecentRequests::new(REMEMBERED_REQUESTS),
@@ -110,8 +121,8 @@ impl Master {
         }
     }
 
-    fn name(&self) -> MasterName {
-        MasterName { task: self.own.full_name(), incarnation: self.worker.task().incarnation() as i64 }
+    fn id(&self) -> MasterId {
+        MasterId { task: self.own.full_name(), incarnation: self.incarnation as i64 }
     }
 
     /// Opens a session and gives its handle. A client that gives up at `deadline` is told before that for whom the session
@@ -138,10 +149,11 @@ impl Master {
             }
         };
         let handle = random::session_handle();
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(self.clock.now()));
         let left = left.map_or(Duration::MAX, |left| left - (left / 4).min(ANSWER_MARGIN));
-        let patience = config.operation_timeout.unwrap_or(self.patience).min(left);
-        let origin = Origin { own, peers, master: self.name(), patience, client };
+        let contact_timeout = config.operation_timeout.unwrap_or(self.contact_timeout).min(left);
+        let clock = self.clock.clone();
+        let origin = Origin { own, peers, master: self.id(), contact_timeout, client, clock };
         let session = MasterSession::create(handle.clone(), graph, config, origin).await?;
         self.sessions.write().insert(handle.clone(), Arc::new(session));
         tracing::debug!(session = handle, "session created");
@@ -246,7 +258,7 @@ impl Master {
             ResourceExhausted,
             "the session has {MAX_PREPARED} callables"
         );
-        callables.insert(number, session::Callable { plan, options: step_options_of(options) });
+        callables.insert(number, Callable { plan, options: step_options_of(options) });
         Ok(number)
     }
 
@@ -296,7 +308,7 @@ impl Master {
         let others: Vec<TaskId> =
             contact::all_tasks(self.peers.spec()).into_iter().filter(|task| *task != self.own).collect();
         let asker = Asker { task: &self.own, peers: &self.peers, renames: false };
-        let present = contact::contact_present(&asker, &others, LIST_PATIENCE).await;
+        let present = contact::contact_present(&asker, &others, LIST_TIMEOUT).await;
         let remote = present.into_iter().flatten().flat_map(|contacted| contacted.devices).collect();
         Ok((self.worker.devices(), remote))
     }
@@ -313,15 +325,10 @@ impl Master {
                 || name.is_ok_and(|name| filters.iter().any(|filter| filter.is_compatible_with(&name)))
         });
         let cleared = tasks.map(|task| async move {
-            match self.peers.peer(&task) {
-                Ok(Peer::Local(worker)) => worker.cleanup_all(containers),
-                Ok(Peer::Remote(worker)) => {
-                    // A task that cannot be reached has no state that anybody could see.
-                    if let Err(status) = worker.cleanup_all(containers).await {
-                        tracing::warn!("resetting {task}: {status}");
-                    }
-                }
-                Err(_) => {}
+            let Ok(worker) = self.peers.worker(&task) else { return };
+            // A task that cannot be reached has no state that anybody could see.
+            if let Err(status) = worker.cleanup_all(containers).await {
+                tracing::warn!("resetting {task}: {status}");
             }
         });
         futures_util::future::join_all(cleared).await;
@@ -331,19 +338,19 @@ impl Master {
 
     /// Closes sessions whose clients are gone.
     pub(crate) async fn sweep(&self) {
-        let forsaken: Vec<Arc<MasterSession>> = {
+        let orphaned: Vec<Arc<MasterSession>> = {
             let mut sessions = self.sessions.write();
             let handles: Vec<String> = sessions
                 .iter()
-                .filter(|(_, session)| session.is_forsaken(FORSAKEN_AFTER))
+                .filter(|(_, session)| session.is_orphaned(ORPHAN_TIMEOUT))
                 .map(|(handle, _)| handle.clone())
                 .collect();
             handles.iter().filter_map(|handle| sessions.remove(handle)).collect()
         };
-        for session in &forsaken {
+        for session in &orphaned {
             tracing::info!(session = session.handle, "closing a session whose client is gone");
         }
-        futures_util::future::join_all(forsaken.iter().map(|session| session.close())).await;
+        futures_util::future::join_all(orphaned.iter().map(|session| session.close())).await;
     }
 
     /// Closes all sessions.

@@ -38,7 +38,7 @@ impl RunningSteps {
         Ok(guard)
     }
 
-    /// Comes when the session is closed.
+    /// Resolves once the session is closed.
     pub(super) async fn closed(&self) -> Status {
         let mut is_closed = self.is_closed.subscribe();
         // The sender lives as long as the session.

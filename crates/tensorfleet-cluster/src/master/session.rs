@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHasher};
-use tensorfleet_core::{DType, DeviceName, GraphLimits, RendezvousKey, Result, Status, ensure};
-use tensorfleet_proto::tensorflow::{CreateWorkerSessionRequest, DeviceAttributes, GraphDef, ServerDef};
+use tensorfleet_core::clock::Clock;
+use tensorfleet_core::{DeviceName, GraphLimits, Result, Status, ensure};
+use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, ServerDef};
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::catalogue;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
@@ -21,20 +22,21 @@ use tensorfleet_runtime::plan::{self, Device, DeviceIndex, PlaceOptions, PlanOpt
 
 use super::config::SessionConfig;
 use super::contact::{self, Asker, Contacted};
-use super::partial_run::PartialRun;
+use super::partial_run::{self, PartialRun};
+use super::planned_step::{Callable, PlannedStep, RegisteredPartition, from_task};
 use super::running::RunningSteps;
-use super::step::StepOptions;
 use super::texts;
 use crate::cluster_spec::TaskId;
-use crate::peers::{Peer, Peers};
-use crate::worker::{Master as MasterName, NewWorkerSession, SessionRef};
-use crate::{graph_version, io};
+use crate::graph_version;
+use crate::peers::Peers;
+use crate::status::MasterSessionStatus;
+use crate::worker_api::{MasterId, NewWorkerSession};
 
 /// Plans kept per session; a client that never repeats a signature must not exhaust memory.
 const MAX_PLANS: usize = 1024;
 
 /// How long closing waits for tasks to acknowledge it.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A session.
 pub(super) struct MasterSession {
@@ -42,10 +44,10 @@ pub(super) struct MasterSession {
     pub(super) config: SessionConfig,
     /// The master's own task, as the session's cluster names it.
     own: TaskId,
-    master: MasterName,
+    master: MasterId,
     pub(super) peers: Arc<Peers>,
     /// How long to wait for tasks that the graph needs.
-    patience: Duration,
+    contact_timeout: Duration,
     state: RwLock<Arc<SessionState>>,
     extending: tokio::sync::Mutex<()>,
     plans: RwLock<FxHashMap<u64, Vec<Arc<PlannedStep>>>>,
@@ -58,6 +60,7 @@ pub(super) struct MasterSession {
     is_over: Arc<AtomicBool>,
     pub(super) partial_runs: Mutex<FxHashMap<String, Arc<PartialRun>>>,
     pub(super) callables: Mutex<FxHashMap<i64, Callable>>,
+    clock: Clock,
     created: Instant,
     usage: Mutex<Usage>,
 }
@@ -92,62 +95,6 @@ impl Default for SessionState {
     }
 }
 
-/// A signature, planned and registered with the tasks that take part.
-pub(super) struct PlannedStep {
-    pub(super) signature: Signature,
-    pub(super) feed_dtypes: Vec<DType>,
-    pub(super) partitions: Vec<RegisteredPartition>,
-    /// For each fetch, the feeds it depends on; only kept for partial runs.
-    pub(super) fetch_needs: Vec<Vec<usize>>,
-}
-
-/// A prepared run.
-#[derive(Clone)]
-pub(super) struct Callable {
-    pub(super) plan: Arc<PlannedStep>,
-    pub(super) options: StepOptions,
-}
-
-/// A partition that its task has accepted. The task forgets it when nobody needs the plan any more.
-pub(super) struct RegisteredPartition {
-    pub(super) task: TaskId,
-    pub(super) graph: String,
-    /// Feeds it takes: number and rendezvous key.
-    pub(super) feeds: Vec<(usize, RendezvousKey)>,
-    /// Fetches it makes: number and rendezvous key.
-    pub(super) fetches: Vec<(usize, RendezvousKey)>,
-    session: String,
-    peers: Arc<Peers>,
-    /// Whether the session is over: then its tasks forget everything anyway.
-    is_over: Arc<AtomicBool>,
-}
-
-impl Drop for RegisteredPartition {
-    /// Does not wait for the task: one that is gone has forgotten already.
-    fn drop(&mut self) {
-        if self.is_over.load(Ordering::Acquire) {
-            return;
-        }
-        let (task, graph, session) =
-            (self.task.clone(), std::mem::take(&mut self.graph), std::mem::take(&mut self.session));
-        match self.peers.peer(&task) {
-            Ok(Peer::Local(worker)) => {
-                let session = SessionRef { handle: &session, is_created: true, connection: None };
-                // Fails only for a session that is over.
-                let _ = worker.deregister_graph(&session, &graph);
-            }
-            Ok(Peer::Remote(worker)) => {
-                io::handle().spawn(async move {
-                    if let Err(status) = worker.deregister_graph(&session, &graph).await {
-                        tracing::debug!("forgetting a graph on {task}: {status}");
-                    }
-                });
-            }
-            Err(_) => {}
-        }
-    }
-}
-
 /// What a plan is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
@@ -159,9 +106,10 @@ enum Run {
 pub(super) struct Origin {
     pub(super) own: TaskId,
     pub(super) peers: Arc<Peers>,
-    pub(super) master: MasterName,
-    pub(super) patience: Duration,
+    pub(super) master: MasterId,
+    pub(super) contact_timeout: Duration,
     pub(super) client: Option<Connection>,
+    pub(super) clock: Clock,
 }
 
 impl MasterSession {
@@ -172,9 +120,10 @@ impl MasterSession {
         config: SessionConfig,
         origin: Origin,
     ) -> Result<MasterSession> {
+        let now = origin.clock.now();
         let session = MasterSession {
             handle,
-            patience: origin.patience,
+            contact_timeout: origin.contact_timeout,
             config,
             own: origin.own,
             master: origin.master,
@@ -188,8 +137,9 @@ impl MasterSession {
             is_over: Arc::default(),
             partial_runs: Mutex::default(),
             callables: Mutex::default(),
-            created: Instant::now(),
-            usage: Mutex::new(Usage { last: Instant::now(), client: origin.client }),
+            clock: origin.clock,
+            created: now,
+            usage: Mutex::new(Usage { last: now, client: origin.client }),
         };
         // If this fails or is given up, dropping the session tells those that have joined.
         let state = session.grow(graph).await?;
@@ -274,7 +224,7 @@ impl MasterSession {
     /// Makes tasks members: waits for their answer, takes their devices, makes worker sessions.
     async fn join(&self, state: &mut SessionState, tasks: &[TaskId]) -> Result<()> {
         let asker = self.asker();
-        let contacted = contact::contact(&asker, tasks, self.patience).await?;
+        let contacted = contact::contact(&asker, tasks, self.contact_timeout).await?;
         self.joined.lock().extend(tasks.iter().cloned());
         let sessions = contacted.iter().map(|contacted| self.create_worker_session(&contacted.task));
         try_join_all(sessions).await?;
@@ -303,51 +253,36 @@ impl MasterSession {
             protocol: "grpc".to_string(),
             ..Default::default()
         };
-        match self.peers.peer(task)? {
-            Peer::Local(worker) => worker.create_session(NewWorkerSession {
-                handle: self.handle.clone(),
-                server: Some(server),
-                isolate_state: self.config.isolate_state,
-                master: self.master.clone(),
-                connection: None,
-            }),
-            Peer::Remote(worker) => {
-                let request = CreateWorkerSessionRequest {
-                    session_handle: self.handle.clone(),
-                    server_def: Some(server),
-                    isolate_session_state: self.config.isolate_state,
-                    master_task: self.master.task.clone(),
-                    master_incarnation: self.master.incarnation,
-                    ..Default::default()
-                };
-                worker.create_session(&request).await
-            }
-        }
+        let new = NewWorkerSession {
+            handle: self.handle.clone(),
+            server: Some(server),
+            isolate_state: self.config.isolate_state,
+            master: self.master.clone(),
+            connection: None,
+        };
+        self.peers.worker(task)?.create_session(new).await
     }
 
-    /// Tells the tasks that have joined that the session is over. Comes when all know, but it need not be waited for.
+    /// Tells the tasks that have joined that the session is over. Resolves once every task has acknowledged, but need not be
+    /// waited for.
     fn leave(&self) -> impl Future<Output = ()> + use<> {
         self.is_over.store(true, Ordering::Release);
-        let mut told = tokio::task::JoinSet::new();
+        let mut told = Vec::new();
         for task in std::mem::take(&mut *self.joined.lock()) {
-            match self.peers.peer(&task) {
-                Ok(Peer::Local(worker)) => worker.delete_session(&self.handle),
-                Ok(Peer::Remote(worker)) => {
-                    let handle = self.handle.clone();
-                    let tell = async move {
-                        worker.forget_now().await;
-                        if let Err(status) = worker.delete_session(&handle).await {
-                            tracing::debug!("closing session {handle} on {task}: {status}");
-                        }
-                    };
-                    told.spawn_on(tell, io::handle());
+            let Ok(worker) = self.peers.worker(&task) else { continue };
+            let (deleted, handle) = (worker.delete_session(&self.handle), self.handle.clone());
+            told.push(async move {
+                if let Err(status) = deleted.await {
+                    tracing::debug!("closing session {handle} on {task}: {status}");
                 }
-                Err(_) => {}
-            }
+            });
         }
-        let told = io::handle().spawn(told.join_all());
+        let told = self.peers.spawner().run(async move {
+            join_all(told).await;
+            Ok(())
+        });
         async move {
-            // Fails only with the runtime.
+            // Fails only with the server.
             let _ = told.await;
         }
     }
@@ -360,7 +295,7 @@ impl MasterSession {
         self.plans.write().clear();
         self.callables.lock().clear();
         self.partial_runs.lock().clear();
-        let _ = tokio::time::timeout(CLOSE_PATIENCE, self.leave()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.leave()).await;
     }
 
     /// The session's devices, those of the master's own task first. A graph that has not needed a task yet has not met it:
@@ -373,7 +308,7 @@ impl MasterSession {
             .filter(|task| !state.members.contains(task))
             .filter(|task| task.full_name().parse().is_ok_and(|name| self.config.admits(&name)))
             .collect();
-        for contacted in contact::contact_present(&self.asker(), &others, self.patience).await {
+        for contacted in contact::contact_present(&self.asker(), &others, self.contact_timeout).await {
             devices.extend(contacted.into_iter().flat_map(|contacted| contacted.devices));
         }
         let prefix = format!("{}/", self.own.full_name());
@@ -401,8 +336,7 @@ impl MasterSession {
         let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
         let signature = Signature { feeds: owned(feeds), fetches: owned(fetches), targets: owned(targets) };
         let session = self.clone();
-        let made = io::handle().spawn(async move { session.add_plan(hash, signature).await });
-        let made = async { made.await.map_err(|error| failed_planning(&error))? };
+        let made = self.peers.spawner().run(async move { session.add_plan(hash, signature).await });
         self.bounded(timeout.or(self.config.operation_timeout), made).await
     }
 
@@ -430,11 +364,11 @@ impl MasterSession {
     pub(super) async fn plan_partial(self: &Arc<Self>, signature: Signature) -> Result<PlannedStep> {
         self.running.check_open()?;
         let session = self.clone();
-        let made = io::handle().spawn(async move {
+        let made = self.peers.spawner().run(async move {
             let mut next_name = session.next_name.lock().await;
             session.make_plan(signature, &mut next_name, Run::Partial).await
         });
-        made.await.map_err(|error| failed_planning(&error))?
+        made.await
     }
 
     fn find_plan(
@@ -461,7 +395,7 @@ impl MasterSession {
             let (placement, devices) = (&state.placement, &state.devices);
             let plan = plan::plan_step(&state.checked, placement, devices, &signature, &mut next, &options)?;
             let needs = match run {
-                Run::Partial => super::partial_run::fetch_needs(&state.checked, &signature)?,
+                Run::Partial => partial_run::fetch_needs(&state.checked, &signature)?,
                 Run::Whole => Vec::new(),
             };
             let mut partitions = Vec::with_capacity(plan.partitions.len());
@@ -477,18 +411,8 @@ impl MasterSession {
         *next_name = next;
         let (partitions, feed_dtypes) = plan;
         let registrations = partitions.into_iter().map(|(task, graph, feeds, fetches)| async move {
-            let registered = match self.peers.peer(&task)? {
-                Peer::Local(worker) => {
-                    let handle = self.handle.clone();
-                    blocking(move || {
-                        let session = SessionRef { handle: &handle, is_created: true, connection: None };
-                        worker.register_graph(&session, graph.to_graph_def())
-                    })
-                    .await
-                }
-                Peer::Remote(worker) => worker.register_graph(&self.handle, graph.to_graph_def()).await,
-            };
-            let graph = registered.map_err(|status| super::step::from_task(&task, status))?;
+            let registered = self.peers.worker(&task)?.register_graph(&self.handle, graph).await;
+            let graph = registered.map_err(|status| from_task(&task, status))?;
             let (session, peers, is_over) = (self.handle.clone(), self.peers.clone(), self.is_over.clone());
             Ok::<_, Status>(RegisteredPartition { task, graph, feeds, fetches, session, peers, is_over })
         });
@@ -508,25 +432,25 @@ impl MasterSession {
     /// Notes that the session is in use, and by whom.
     pub(super) fn touch(&self, client: Option<&Connection>) {
         let mut usage = self.usage.lock();
-        usage.last = Instant::now();
+        usage.last = self.clock.now();
         if let Some(client) = client {
             usage.client = Some(client.clone());
         }
     }
 
     /// Whether the client is gone without having closed the session.
-    pub(super) fn is_forsaken(&self, patience: Duration) -> bool {
+    pub(super) fn is_orphaned(&self, timeout: Duration) -> bool {
         let usage = self.usage.lock();
         let is_gone = usage.client.as_ref().is_some_and(|client| !client.is_open());
-        is_gone && usage.last.elapsed() > patience && self.running.count() == 0
+        is_gone && self.clock.since(usage.last) > timeout && self.running.count() == 0
     }
 
-    pub(super) fn report(&self) -> crate::status::MasterSessionStatus {
+    pub(super) fn report(&self) -> MasterSessionStatus {
         let usage = self.usage.lock();
-        crate::status::MasterSessionStatus {
+        MasterSessionStatus {
             handle: self.handle.clone(),
-            age_seconds: self.created.elapsed().as_secs_f64(),
-            idle_seconds: usage.last.elapsed().as_secs_f64(),
+            age_seconds: self.clock.since(self.created).as_secs_f64(),
+            idle_seconds: self.clock.since(usage.last).as_secs_f64(),
             graph_nodes: self.state.read().checked.graph().len(),
             plans: self.plans.read().values().map(Vec::len).sum(),
             running_steps: self.running.count(),

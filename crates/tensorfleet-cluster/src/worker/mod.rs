@@ -3,6 +3,7 @@
 //! A master tells it of a session, registers partitions of that session's graphs, and runs them step by step. Peers come
 //! for the tensors a step has made here. Nothing is trusted: handles, keys, devices and graphs are checked.
 
+mod awaited;
 mod rendezvous;
 mod run;
 mod session;
@@ -12,37 +13,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{DeviceName, RendezvousKey, Result, Status, ensure};
 use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, ServerDef};
-use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::Task;
 
-pub(crate) use run::{Part, RunGraph, RunGraphOutput};
-pub(crate) use session::{Master, WorkerSession, WorkerSessionReport};
+pub(crate) use session::WorkerSessionReport;
 pub(crate) use step_table::{Arrivals, StepReport};
 
 use crate::cluster_spec::ClusterSpec;
 use crate::peers::Peers;
-use crate::recent_requests::RecentRequests;
+use crate::wire::fleet_messages::MAX_KEYS;
+use crate::wire::recent_requests::RecentRequests;
+use crate::worker_api::{MasterId, NewWorkerSession, RunGraph, RunGraphOutput, SessionRef, WorkerApi};
+use session::WorkerSession;
 use step_table::StepTable;
 
 /// How many request numbers a worker remembers; as many as TensorFlow's.
 const REMEMBERED_REQUESTS: usize = 100_000;
 /// Worker sessions at most. A master that leaks them must not exhaust this task.
 const MAX_SESSIONS: usize = 10_000;
-/// Keys at most in one request for several tensors.
-pub(crate) const MAX_BATCH: usize = 4096;
 /// How long a session whose master's connection is closed is kept.
-const FORSAKEN_AFTER: Duration = Duration::from_secs(60);
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The worker of one task.
 pub(crate) struct Worker {
     task: Arc<Task>,
     peers: Arc<Peers>,
+    clock: Clock,
     /// For masters that do not make worker sessions.
     default_session: Arc<WorkerSession>,
     sessions: RwLock<FxHashMap<Arc<str>, Arc<WorkerSession>>>,
@@ -52,33 +56,17 @@ pub(crate) struct Worker {
     recent: RecentRequests,
 }
 
-/// What a master says about a session.
-#[derive(Default)]
-pub(crate) struct NewWorkerSession {
-    pub(crate) handle: String,
-    /// The cluster as the session is to see it, if not as the server does.
-    pub(crate) server: Option<ServerDef>,
-    pub(crate) isolate_state: bool,
-    pub(crate) master: Master,
-    pub(crate) connection: Option<Connection>,
-}
-
-/// Names a session: the handle, and whether the master has made a worker session for it.
-pub(crate) struct SessionRef<'a> {
-    pub(crate) handle: &'a str,
-    pub(crate) is_created: bool,
-    pub(crate) connection: Option<&'a Connection>,
-}
-
 impl Worker {
-    pub(crate) fn new(task: Arc<Task>, peers: Arc<Peers>) -> Worker {
+    /// The worker of `task`. How long forgotten things are kept is measured by `clock`.
+    pub(crate) fn new(task: Arc<Task>, peers: Arc<Peers>, clock: Clock) -> Worker {
         let session = WorkerSession::new(
             "",
             task.device().clone(),
             task.resources().clone(),
             peers.clone(),
-            Master::default(),
+            MasterId::default(),
             None,
+            clock.clone(),
         );
         Worker {
             task,
@@ -86,7 +74,8 @@ impl Worker {
             default_session: Arc::new(session),
             sessions: RwLock::default(),
             sessions_made: AtomicU64::new(0),
-            steps: Arc::new(StepTable::new()),
+            steps: Arc::new(StepTable::new(clock.clone())),
+            clock,
             recent: RecentRequests::new(REMEMBERED_REQUESTS),
         }
     }
@@ -94,40 +83,6 @@ impl Worker {
     /// The task it works for.
     pub(crate) fn task(&self) -> &Arc<Task> {
         &self.task
-    }
-
-    /// The task's devices.
-    pub(crate) fn devices(&self) -> Vec<DeviceAttributes> {
-        vec![self.task.device_attributes()]
-    }
-
-    /// Makes a session. Making it again changes nothing.
-    pub(crate) fn create_session(&self, new: NewWorkerSession) -> Result<()> {
-        ensure!(!new.handle.is_empty(), InvalidArgument, "a worker session needs a session handle");
-        self.drop_earlier_lives(&new.master);
-        let (device, peers) = match new.server.as_ref().filter(|server| has_tasks(server)) {
-            None => (self.task.device().clone(), self.peers.clone()),
-            Some(server) => self.view_of(server)?,
-        };
-        let resources = match new.isolate_state {
-            true => {
-                let own = ResourceManager::new(device.job.as_deref().unwrap_or_default());
-                Arc::new(own.with_file_access(self.task.resources().file_access().clone()))
-            }
-            false => self.task.resources().clone(),
-        };
-        let mut sessions = self.sessions.write();
-        ensure!(
-            sessions.len() < MAX_SESSIONS,
-            ResourceExhausted,
-            "this task has {MAX_SESSIONS} worker sessions; close sessions that are not used"
-        );
-        let session = |handle: &str| {
-            Arc::new(WorkerSession::new(handle, device, resources, peers, new.master, new.connection))
-        };
-        sessions.entry(new.handle.as_str().into()).or_insert_with(|| session(&new.handle));
-        self.sessions_made.fetch_add(1, Ordering::Relaxed);
-        Ok(())
     }
 
     /// A session's own view of the cluster: this task under another name, and other peers.
@@ -142,7 +97,7 @@ impl Worker {
     }
 
     /// A restarted master does not know its sessions any more.
-    fn drop_earlier_lives(&self, master: &Master) {
+    fn drop_earlier_lives(&self, master: &MasterId) {
         if master.task.is_empty() || master.incarnation == 0 {
             return;
         }
@@ -160,16 +115,6 @@ impl Worker {
         stale.iter().for_each(|handle| self.delete_session(handle));
     }
 
-    /// Forgets a session and its graphs, and cancels what it still runs.
-    pub(crate) fn delete_session(&self, handle: &str) {
-        let session = self.sessions.write().remove(handle);
-        if let Some(session) = session {
-            let reason = Status::cancelled(format!("Session {handle} was closed"));
-            self.steps.cancel_session(handle, &reason);
-            session.clear();
-        }
-    }
-
     fn session(&self, session: &SessionRef<'_>) -> Result<Arc<WorkerSession>> {
         if !session.is_created {
             return Ok(self.default_session.clone());
@@ -185,31 +130,9 @@ impl Worker {
         Ok(found)
     }
 
-    /// Compiles a partition and gives its handle.
-    pub(crate) fn register_graph(&self, session: &SessionRef<'_>, graph: GraphDef) -> Result<String> {
-        self.session(session)?.register(graph)
-    }
-
-    /// Forgets a partition.
-    pub(crate) fn deregister_graph(&self, session: &SessionRef<'_>, graph: &str) -> Result<()> {
-        self.session(session)?.deregister(graph)
-    }
-
-    /// Waits for a tensor of a step. Dropping the future withdraws the request.
-    pub(crate) async fn recv_tensor(
-        &self,
-        step_id: i64,
-        key: RendezvousKey,
-        request_id: i64,
-    ) -> Result<Transfer> {
-        self.recent.note(request_id, "RecvTensor")?;
-        self.check_key(&key)?;
-        self.steps.receive(step_id, key).await
-    }
-
     /// Asks for tensors of a step; they come as soon as they are there. Dropping what it gives withdraws the request.
     pub(crate) fn recv_tensors(&self, step_id: i64, keys: Vec<RendezvousKey>) -> Result<Arrivals> {
-        ensure!(keys.len() <= MAX_BATCH, InvalidArgument, "{} keys are more than {MAX_BATCH}", keys.len());
+        ensure!(keys.len() <= MAX_KEYS, InvalidArgument, "{} keys are more than {MAX_KEYS}", keys.len());
         keys.iter().try_for_each(|key| self.check_key(key))?;
         self.steps.receive_all(step_id, keys)
     }
@@ -235,28 +158,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Forgets a step.
-    pub(crate) fn cleanup_step(&self, step_id: i64) {
-        self.steps.remove(step_id);
-    }
-
-    /// Empties containers; without names the default one.
-    pub(crate) fn cleanup_all(&self, containers: &[String]) {
-        if containers.is_empty() {
-            self.task.resources().clear("");
-        }
-        containers.iter().for_each(|container| self.task.resources().clear(container));
-    }
-
     /// Forgets what nobody will come back for.
     pub(crate) fn sweep(&self) {
         self.steps.sweep();
-        let forsaken: Vec<Arc<str>> = {
+        let orphaned: Vec<Arc<str>> = {
             let sessions = self.sessions.read();
-            let forsaken = sessions.values().filter(|session| session.is_forsaken(FORSAKEN_AFTER));
-            forsaken.map(|session| session.handle.clone()).collect()
+            let orphaned = sessions.values().filter(|session| session.is_orphaned(ORPHAN_TIMEOUT));
+            orphaned.map(|session| session.handle.clone()).collect()
         };
-        for handle in forsaken {
+        for handle in orphaned {
             tracing::info!(session = &*handle, "forgetting a session whose master is gone");
             self.delete_session(&handle);
         }
@@ -280,6 +190,99 @@ impl Worker {
     /// How many sessions there are.
     pub(crate) fn num_sessions(&self) -> usize {
         self.sessions.read().len()
+    }
+}
+
+impl WorkerApi for Worker {
+    fn devices(&self) -> Vec<DeviceAttributes> {
+        vec![self.task.device_attributes()]
+    }
+
+    fn create_session(&self, new: NewWorkerSession) -> Result<()> {
+        ensure!(!new.handle.is_empty(), InvalidArgument, "a worker session needs a session handle");
+        self.drop_earlier_lives(&new.master);
+        let (device, peers) = match new.server.as_ref().filter(|server| has_tasks(server)) {
+            None => (self.task.device().clone(), self.peers.clone()),
+            Some(server) => self.view_of(server)?,
+        };
+        let resources = match new.isolate_state {
+            true => {
+                let own = ResourceManager::new(device.job.as_deref().unwrap_or_default());
+                Arc::new(own.with_file_access(self.task.resources().file_access().clone()))
+            }
+            false => self.task.resources().clone(),
+        };
+        let mut sessions = self.sessions.write();
+        ensure!(
+            sessions.len() < MAX_SESSIONS,
+            ResourceExhausted,
+            "this task has {MAX_SESSIONS} worker sessions; close sessions that are not used"
+        );
+        let session = |handle: &str| {
+            let clock = self.clock.clone();
+            Arc::new(WorkerSession::new(handle, device, resources, peers, new.master, new.connection, clock))
+        };
+        sessions.entry(new.handle.as_str().into()).or_insert_with(|| session(&new.handle));
+        self.sessions_made.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn delete_session(&self, handle: &str) {
+        let session = self.sessions.write().remove(handle);
+        if let Some(session) = session {
+            let reason = Status::cancelled(format!("Session {handle} was closed"));
+            self.steps.cancel_session(handle, &reason);
+            session.clear();
+        }
+    }
+
+    fn register_graph(&self, session: &SessionRef<'_>, graph: GraphDef) -> Result<String> {
+        self.session(session)?.register(graph)
+    }
+
+    fn deregister_graph(&self, session: &SessionRef<'_>, graph: &str) -> Result<()> {
+        self.session(session)?.deregister(graph)
+    }
+
+    fn run_graph(&self, request: RunGraph) -> BoxFuture<'_, Result<RunGraphOutput>> {
+        let run = async move {
+            self.recent.note(request.request_id, "RunGraph")?;
+            let session = self.session(&SessionRef {
+                handle: &request.session,
+                is_created: request.session_is_created,
+                connection: request.connection.as_ref(),
+            })?;
+            let graph = session.graph(&request.graph)?;
+            let entry = self.steps.entry(request.step_id)?;
+            let (threads, spawner) = (self.task.threads(), self.peers.spawner());
+            run::run_graph(threads, session, graph, entry, request, spawner).await
+        };
+        run.boxed()
+    }
+
+    fn recv_tensor(
+        &self,
+        step_id: i64,
+        key: RendezvousKey,
+        request_id: i64,
+    ) -> BoxFuture<'_, Result<Transfer>> {
+        let receive = async move {
+            self.recent.note(request_id, "RecvTensor")?;
+            self.check_key(&key)?;
+            self.steps.receive(step_id, key).await
+        };
+        receive.boxed()
+    }
+
+    fn cleanup_step(&self, step_id: i64) {
+        self.steps.remove(step_id);
+    }
+
+    fn cleanup_all(&self, containers: &[String]) {
+        if containers.is_empty() {
+            self.task.resources().clear("");
+        }
+        containers.iter().for_each(|container| self.task.resources().clear(container));
     }
 }
 

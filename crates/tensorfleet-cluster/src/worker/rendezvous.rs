@@ -6,11 +6,9 @@
 //! a step with little to compute never leaves its thread.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Code, RendezvousKey, Result, Status};
 use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
@@ -18,11 +16,12 @@ use tensorfleet_kernel::variable::Variable;
 use tensorfleet_runtime::executor::lend_thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use super::MAX_BATCH;
+use super::awaited::Awaited;
 use super::session::WorkerSession;
 use super::step_table::StepEntry;
-use crate::peers::Peer;
-use crate::remote_worker::TensorStream;
+use crate::peers::WorkerInterface;
+use crate::wire::fleet_messages::MAX_KEYS;
+use crate::wire::remote_worker::TensorStream;
 
 /// The rendezvous of a step on this task.
 pub(super) struct StepRendezvous {
@@ -35,86 +34,8 @@ pub(super) struct StepRendezvous {
 /// A tensor to ask another task for.
 pub(super) struct Request {
     number: u64,
-    peer: Peer,
+    worker: WorkerInterface,
     key: RendezvousKey,
-}
-
-/// Tensors asked of other tasks that have not come yet, with the receives that wait for them.
-#[derive(Default)]
-pub(super) struct Awaited {
-    state: Mutex<AwaitedState>,
-    /// Present if the step is traced.
-    transfers: Option<Mutex<Vec<TransferRecord>>>,
-}
-
-#[derive(Default)]
-struct AwaitedState {
-    next: u64,
-    cancelled: Option<Status>,
-    pending: FxHashMap<u64, Pending>,
-}
-
-struct Pending {
-    key: RendezvousKey,
-    asked: Instant,
-    received: OnReceived,
-}
-
-/// What came from where, and how long it took.
-pub(super) struct TransferRecord {
-    pub(super) key: RendezvousKey,
-    pub(super) bytes: usize,
-    pub(super) asked: Instant,
-    pub(super) took: Duration,
-}
-
-impl Awaited {
-    pub(super) fn new(is_traced: bool) -> Awaited {
-        Awaited { state: Mutex::default(), transfers: is_traced.then(Mutex::default) }
-    }
-
-    fn add(&self, key: &RendezvousKey, received: OnReceived) -> Option<u64> {
-        let mut state = self.state.lock();
-        if let Some(reason) = state.cancelled.clone() {
-            drop(state);
-            received(Err(reason));
-            return None;
-        }
-        let number = state.next;
-        state.next += 1;
-        state.pending.insert(number, Pending { key: key.clone(), asked: Instant::now(), received });
-        Some(number)
-    }
-
-    fn complete(&self, number: u64, result: Result<Transfer>) {
-        // A cancelled step has answered already.
-        let Some(Pending { key, asked, received }) = self.state.lock().pending.remove(&number) else {
-            return;
-        };
-        if let (Some(transfers), Ok(Some(tensor))) = (&self.transfers, &result) {
-            let record = TransferRecord { key, bytes: tensor.byte_size(), asked, took: asked.elapsed() };
-            transfers.lock().push(record);
-        }
-        received(result);
-    }
-
-    /// Ends all waits, now and later.
-    pub(super) fn cancel(&self, reason: &Status) {
-        let pending = {
-            let mut state = self.state.lock();
-            state.cancelled = Some(reason.clone());
-            std::mem::take(&mut state.pending)
-        };
-        pending.into_values().for_each(|pending| (pending.received)(Err(reason.clone())));
-    }
-
-    pub(super) fn keys(&self) -> Vec<RendezvousKey> {
-        self.state.lock().pending.values().map(|pending| pending.key.clone()).collect()
-    }
-
-    pub(super) fn take_transfers(&self) -> Vec<TransferRecord> {
-        self.transfers.as_ref().map(|transfers| std::mem::take(&mut *transfers.lock())).unwrap_or_default()
-    }
 }
 
 impl Rendezvous for StepRendezvous {
@@ -130,12 +51,12 @@ impl Rendezvous for StepRendezvous {
         if self.session.is_own(key.sender()) {
             return self.entry.rendezvous.receive(key, received);
         }
-        let peer = match self.session.peers().of_device(key.sender()) {
-            Ok(peer) => peer,
+        let worker = match self.session.peers().worker_with_device(key.sender()) {
+            Ok(worker) => worker,
             Err(status) => return received(Err(status)),
         };
         let Some(number) = self.awaited.add(&key, received) else { return };
-        if self.requests.send(Request { number, peer, key }).is_err() {
+        if self.requests.send(Request { number, worker, key }).is_err() {
             self.awaited.complete(number, Err(Status::cancelled("the step is over").derived()));
         }
     }
@@ -199,17 +120,14 @@ fn batches(wanted: Vec<Request>) -> Vec<Vec<Request>> {
     let mut batches: Vec<Vec<Request>> = Vec::new();
     let mut open: FxHashMap<String, usize> = FxHashMap::default();
     for request in wanted {
-        let peer = match &request.peer {
-            Peer::Remote(worker) if worker.takes_batches() => worker.address(),
-            _ => {
-                batches.push(vec![request]);
-                continue;
-            }
+        let Some(address) = request.worker.batch_address() else {
+            batches.push(vec![request]);
+            continue;
         };
-        match open.get(peer).filter(|&&index| batches[index].len() < MAX_BATCH) {
+        match open.get(address).filter(|&&index| batches[index].len() < MAX_KEYS) {
             Some(&index) => batches[index].push(request),
             None => {
-                open.insert(peer.to_string(), batches.len());
+                open.insert(address.to_string(), batches.len());
                 batches.push(vec![request]);
             }
         }
@@ -218,9 +136,8 @@ fn batches(wanted: Vec<Request>) -> Vec<Vec<Request>> {
 }
 
 async fn ask(step_id: i64, mut batch: Vec<Request>) -> Answer {
-    if let [_, _, ..] = &batch[..]
-        && let Peer::Remote(worker) = batch[0].peer.clone()
-    {
+    if let [first, _, ..] = &batch[..] {
+        let worker = first.worker.clone();
         return match worker.recv_tensors(step_id, batch.iter().map(|request| &request.key)).await {
             Ok(stream) => next_of(Batch { stream, open: batch.into_iter().map(Some).collect() }).await,
             Err(status) if status.code() == Code::Unimplemented => Answer::Refused(batch),
@@ -228,7 +145,7 @@ async fn ask(step_id: i64, mut batch: Vec<Request>) -> Answer {
         };
     }
     let Some(request) = batch.pop() else { return Answer::Several(Vec::new(), None) };
-    let result = request.peer.recv_tensor(step_id, &request.key).await;
+    let result = request.worker.recv_tensor(step_id, &request.key).await;
     Answer::One(request.number, result.map_err(|status| as_seen_from_here(status, &request.key)))
 }
 

@@ -8,57 +8,19 @@ use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::StepContext;
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_kernel::resource::ResourceManager;
-use tensorfleet_proto::tensorflow::{GraphDef, NodeExecStats, StepStats};
-use tensorfleet_rpc::Connection;
+use tensorfleet_proto::tensorflow::{NodeExecStats, StepStats};
 use tensorfleet_runtime::LocalRendezvous;
 use tensorfleet_runtime::executor::{Caller, Step, Trace};
 use tensorfleet_threads::Threads;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
-use super::rendezvous::{self, Awaited, StepRendezvous, TransferRecord};
+use super::awaited::{Awaited, TransferRecord};
+use super::rendezvous::{self, StepRendezvous};
 use super::session::{RegisteredGraph, WorkerSession};
 use super::step_table::{Outcome, RunningStep, StepEntry};
-use super::{SessionRef, Worker};
-use crate::io;
-
-/// One partition's share of a step.
-#[derive(Default)]
-pub(crate) struct RunGraph {
-    pub(crate) session: String,
-    /// Whether the master has made a worker session.
-    pub(crate) session_is_created: bool,
-    pub(crate) graph: String,
-    pub(crate) step_id: i64,
-    /// Values to put into the rendezvous before it starts.
-    pub(crate) sends: Vec<(RendezvousKey, Tensor)>,
-    /// Keys whose values to take out and give back.
-    pub(crate) receives: Vec<RendezvousKey>,
-    pub(crate) part: Part,
-    pub(crate) wants_trace: bool,
-    pub(crate) wants_graph: bool,
-    pub(crate) request_id: i64,
-    pub(crate) connection: Option<Connection>,
-}
-
-/// How much of a step a `RunGraph` is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Part {
-    #[default]
-    Whole,
-    /// A part of a partial run, and not the last.
-    Some,
-    Last,
-}
-
-/// What running a partition gave.
-#[derive(Default)]
-pub(crate) struct RunGraphOutput {
-    /// Values under the keys asked for, in the order of the request.
-    pub(crate) received: Vec<(RendezvousKey, Tensor)>,
-    pub(crate) step_stats: Option<StepStats>,
-    pub(crate) graphs: Vec<GraphDef>,
-}
+use crate::tasks::Spawner;
+use crate::worker_api::{Part, RunGraph, RunGraphOutput};
 
 /// A step that has been started.
 struct Started {
@@ -69,22 +31,18 @@ struct Started {
     trace: Option<Arc<Trace>>,
 }
 
-impl Worker {
-    /// Runs a partition. Dropping the future cancels it.
-    pub(crate) async fn run_graph(&self, request: RunGraph) -> Result<RunGraphOutput> {
-        self.recent.note(request.request_id, "RunGraph")?;
-        let session = self.session(&SessionRef {
-            handle: &request.session,
-            is_created: request.session_is_created,
-            connection: request.connection.as_ref(),
-        })?;
-        let graph = session.graph(&request.graph)?;
-        let entry = self.steps.entry(request.step_id)?;
-        let threads = self.task.threads();
-        match request.part {
-            Part::Whole => run_whole(threads, &session, &graph, entry, request).await,
-            Part::Some | Part::Last => run_part(threads, &session, &graph, entry, request).await,
-        }
+/// Runs a partition as a request says. Dropping the future cancels it.
+pub(super) async fn run_graph(
+    threads: &Arc<Threads>,
+    session: Arc<WorkerSession>,
+    graph: Arc<RegisteredGraph>,
+    entry: Arc<StepEntry>,
+    request: RunGraph,
+    spawner: &Spawner,
+) -> Result<RunGraphOutput> {
+    match request.part {
+        Part::Whole => run_whole(threads, &session, &graph, entry, request).await,
+        Part::Some | Part::Last => run_part(threads, &session, &graph, entry, request, spawner).await,
     }
 }
 
@@ -145,6 +103,7 @@ async fn run_part(
     graph: &RegisteredGraph,
     entry: Arc<StepEntry>,
     request: RunGraph,
+    spawner: &Spawner,
 ) -> Result<RunGraphOutput> {
     if entry.is_new() {
         let (sender, outcome) = watch::channel(None);
@@ -161,7 +120,7 @@ async fn run_part(
         started.step.run(Caller::HasOtherDuties);
         let (id, awaited, requests) = (entry.id, started.awaited, started.requests);
         // The parts of a run come and go; what the step waits for is asked for until it ends.
-        io::handle().spawn(async move {
+        spawner.spawn(async move {
             tokio::select! {
                 _ = ended.wait_for(Option::is_some) => {}
                 () = rendezvous::drive(id, requests, &awaited) => {}
@@ -194,7 +153,7 @@ async fn run_part(
     Ok(RunGraphOutput { received, ..RunGraphOutput::default() })
 }
 
-/// Comes when a partial run has ended.
+/// Resolves once a partial run has ended.
 async fn ended(outcome: Option<Outcome>) {
     if let Some(mut outcome) = outcome {
         // The sender goes only after the result.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{DeviceName, GraphLimits, Result, Status, ensure};
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::GraphDef;
@@ -17,6 +18,7 @@ use tensorfleet_runtime::executor::Executable;
 
 use crate::graph_version;
 use crate::peers::Peers;
+use crate::worker_api::MasterId;
 
 /// What a session has on this task.
 pub(crate) struct WorkerSession {
@@ -30,18 +32,10 @@ pub(crate) struct WorkerSession {
     kernels: Kernels,
     graphs: Mutex<FxHashMap<String, Arc<RegisteredGraph>>>,
     next_graph: AtomicU64,
-    pub(super) master: Master,
+    pub(super) master: MasterId,
+    clock: Clock,
     created: Instant,
     usage: Mutex<Usage>,
-}
-
-/// Whose session it is.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Master {
-    /// The task, where the master says so.
-    pub(crate) task: String,
-    /// The life of the task, where the master says so.
-    pub(crate) incarnation: i64,
 }
 
 struct Usage {
@@ -68,9 +62,11 @@ impl WorkerSession {
         device: DeviceName,
         resources: Arc<ResourceManager>,
         peers: Arc<Peers>,
-        master: Master,
+        master: MasterId,
         connection: Option<Connection>,
+        clock: Clock,
     ) -> WorkerSession {
+        let now = clock.now();
         WorkerSession {
             handle: handle.into(),
             device_text: device.to_string().into(),
@@ -82,8 +78,9 @@ impl WorkerSession {
             graphs: Mutex::default(),
             next_graph: AtomicU64::new(1),
             master,
-            created: Instant::now(),
-            usage: Mutex::new(Usage { last: Instant::now(), connection }),
+            clock,
+            created: now,
+            usage: Mutex::new(Usage { last: now, connection }),
         }
     }
 
@@ -157,16 +154,16 @@ impl WorkerSession {
     /// Notes that the session is in use, and by whom.
     pub(super) fn touch(&self, connection: Option<&Connection>) {
         let mut usage = self.usage.lock();
-        usage.last = Instant::now();
+        usage.last = self.clock.now();
         if let Some(connection) = connection {
             usage.connection = Some(connection.clone());
         }
     }
 
     /// Whether whoever made the session is gone: its connection is closed, and has been for a while.
-    pub(super) fn is_forsaken(&self, patience: Duration) -> bool {
+    pub(super) fn is_orphaned(&self, timeout: Duration) -> bool {
         let usage = self.usage.lock();
-        usage.last.elapsed() > patience
+        self.clock.since(usage.last) > timeout
             && usage.connection.as_ref().is_some_and(|connection| !connection.is_open())
     }
 
@@ -174,8 +171,8 @@ impl WorkerSession {
         WorkerSessionReport {
             handle: self.handle.to_string(),
             graphs: self.graphs.lock().len(),
-            age: self.created.elapsed(),
-            idle: self.usage.lock().last.elapsed(),
+            age: self.clock.since(self.created),
+            idle: self.clock.since(self.usage.lock().last),
             master: self.master.task.clone(),
         }
     }

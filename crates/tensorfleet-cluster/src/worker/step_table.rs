@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{RendezvousKey, Result, Status, ensure};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::rendezvous::Transfer;
@@ -22,22 +23,25 @@ use tensorfleet_runtime::{LocalRendezvous, ReceiverId};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
+use super::awaited::Awaited;
+
 /// Steps are spread over this many locks.
 const SHARDS: usize = 16;
 /// A step that has ended and that nobody cleans up is forgotten after this time.
-const FORGET_AFTER: Duration = Duration::from_secs(60);
+const KEEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same for a step that has failed and whose master's connection is closed: there is nothing left to come for, except
 /// the error.
-const FORGET_LOST_AFTER: Duration = Duration::from_secs(5);
+const KEEP_LOST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A step that went well and whose master is there is kept this long for peers that have not come for its tensors.
-const FORGET_FINISHED_AFTER: Duration = Duration::from_secs(3600);
+const KEEP_FINISHED_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// How many cleanups that came too early each lock remembers. A run that is late is late by milliseconds.
 const EARLY_CLEANUPS: usize = 64;
 
 /// Steps by number.
 pub(super) struct StepTable {
+    clock: Clock,
     shards: [Mutex<Shard>; SHARDS],
 }
 
@@ -52,6 +56,7 @@ struct Shard {
 pub(super) struct StepEntry {
     pub(super) id: i64,
     pub(super) rendezvous: Arc<LocalRendezvous>,
+    clock: Clock,
     created: Instant,
     state: Mutex<StepState>,
 }
@@ -83,7 +88,7 @@ pub(super) struct RunningStep {
     pub(super) connection: Option<Connection>,
     pub(super) step: Weak<Step>,
     /// Tensors it has asked other tasks for.
-    pub(super) awaited: Arc<super::rendezvous::Awaited>,
+    pub(super) awaited: Arc<Awaited>,
     /// For a partial run: how the whole will have ended.
     pub(super) outcome: Option<Outcome>,
 }
@@ -98,8 +103,9 @@ pub(crate) struct StepReport {
 }
 
 impl StepTable {
-    pub(super) fn new() -> StepTable {
-        StepTable { shards: Default::default() }
+    /// An empty table. How long steps are kept is measured by `clock`.
+    pub(super) fn new(clock: Clock) -> StepTable {
+        StepTable { clock, shards: Default::default() }
     }
 
     fn shard(&self, id: i64) -> &Mutex<Shard> {
@@ -116,7 +122,8 @@ impl StepTable {
             Arc::new(StepEntry {
                 id,
                 rendezvous: Arc::new(LocalRendezvous::new()),
-                created: Instant::now(),
+                clock: self.clock.clone(),
+                created: self.clock.now(),
                 state: Mutex::default(),
             })
         };
@@ -183,15 +190,11 @@ impl StepTable {
 
     /// Forgets steps that have ended and whose master is gone.
     pub(super) fn sweep(&self) {
+        let now = self.clock.now();
         let is_forgotten = |entry: &Arc<StepEntry>| match &*entry.state.lock() {
             StepState::Ended { at, connection, has_failed, .. } => {
                 let is_lost = connection.as_ref().is_some_and(|connection| !connection.is_open());
-                let patience = match (is_lost, *has_failed) {
-                    (true, true) => FORGET_LOST_AFTER,
-                    (false, false) => FORGET_FINISHED_AFTER,
-                    _ => FORGET_AFTER,
-                };
-                at.elapsed() > patience
+                now.saturating_duration_since(*at) > keep_timeout(is_lost, *has_failed)
             }
             // A partial run outlives its calls, but not its master.
             StepState::Running(running) => {
@@ -277,7 +280,8 @@ impl StepEntry {
             StepState::Running(running) => (running.connection.take(), running.outcome.take()),
             _ => (None, None),
         };
-        *state = StepState::Ended { at: Instant::now(), connection, has_failed: failure.is_some(), outcome };
+        *state =
+            StepState::Ended { at: self.clock.now(), connection, has_failed: failure.is_some(), outcome };
         drop(state);
         if let Some(status) = failure {
             self.rendezvous.abort(status.clone());
@@ -299,13 +303,22 @@ impl StepEntry {
         let asked = self.rendezvous.awaited_keys().into_iter();
         // Another task has asked for it: that its part of the step stands still is explained here.
         waiting_for.extend(asked.map(|key| format!("{}, which is still to be made here", describe(&key))));
-        StepReport { id: self.id, session, age: self.created.elapsed(), state, waiting_for }
+        StepReport { id: self.id, session, age: self.clock.since(self.created), state, waiting_for }
     }
 }
 
 /// `tensor edge_4_v/read from /job:ps/… to /job:worker/…` for a rendezvous key.
 fn describe(key: &RendezvousKey) -> String {
     format!("tensor {} from {} to {}", key.edge_name(), key.sender_text(), key.receiver_text())
+}
+
+/// How long a step is kept after its end.
+fn keep_timeout(is_lost: bool, has_failed: bool) -> Duration {
+    match (is_lost, has_failed) {
+        (true, true) => KEEP_LOST_TIMEOUT,
+        (false, false) => KEEP_FINISHED_TIMEOUT,
+        _ => KEEP_TIMEOUT,
+    }
 }
 
 /// Whether an entry of the table is of no use: nobody else has it, this task's part has not begun, and nothing waits in
@@ -384,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_request_may_come_before_the_step_and_leaves_nothing_when_withdrawn() {
-        let table = Arc::new(StepTable::new());
+        let table = Arc::new(StepTable::new(Clock::system()));
         let mut early = Box::pin(table.receive(7, key("x")));
         assert!(early.as_mut().now_or_never().is_none());
         assert_eq!(table.entries().len(), 1);
@@ -396,7 +409,7 @@ mod tests {
 
     #[test]
     fn values_wait_for_peers_until_the_step_is_cleaned_up() {
-        let table = Arc::new(StepTable::new());
+        let table = Arc::new(StepTable::new(Clock::system()));
         let entry = table.entry(7).unwrap();
         entry.rendezvous.send(key("x"), Some(Tensor::scalar(1i32))).unwrap();
         entry.end(None);
@@ -411,7 +424,7 @@ mod tests {
 
     #[test]
     fn of_several_values_each_comes_when_it_is_there() {
-        let table = Arc::new(StepTable::new());
+        let table = Arc::new(StepTable::new(Clock::system()));
         let keys = ["x", "y", "z"].map(key).to_vec();
         let mut arrivals = table.receive_all(7, keys.clone()).unwrap();
         assert!(arrivals.next_ready().is_none());
@@ -428,14 +441,14 @@ mod tests {
 
     #[test]
     fn what_has_not_come_is_withdrawn_with_the_request() {
-        let table = Arc::new(StepTable::new());
+        let table = Arc::new(StepTable::new(Clock::system()));
         drop(table.receive_all(7, ["x", "y"].map(key).to_vec()).unwrap());
         assert_eq!(table.entries().len(), 0);
     }
 
     #[test]
     fn peers_get_the_error_of_a_failed_part() {
-        let table = Arc::new(StepTable::new());
+        let table = Arc::new(StepTable::new(Clock::system()));
         let waiting = Box::pin(table.receive(7, key("x")));
         let entry = table.entry(7).unwrap();
         entry.end(Some(&Status::invalid_argument("bad matrix")));
@@ -445,7 +458,7 @@ mod tests {
     /// The count of references was read while two requests still held theirs, so neither removed the entry.
     #[test]
     fn the_last_of_several_requests_takes_the_entry_along() {
-        let table = Arc::new(StepTable::new());
+        let table = Arc::new(StepTable::new(Clock::system()));
         let mut requests: Vec<_> = (0..3).map(|_| Box::pin(table.receive(7, key("x")))).collect();
         requests.iter_mut().for_each(|request| assert!(request.as_mut().now_or_never().is_none()));
         let seen_by_status = table.entries();
@@ -456,10 +469,29 @@ mod tests {
         assert_eq!(table.entries().len(), 0);
     }
 
+    #[test]
+    fn steps_that_nobody_cleans_up_are_forgotten_in_time_failed_ones_sooner() {
+        let hand = Clock::manual();
+        let table = Arc::new(StepTable::new(hand.clock()));
+        table.entry(1).unwrap().end(None);
+        table.entry(2).unwrap().end(Some(&Status::invalid_argument("bad matrix")));
+        hand.advance(KEEP_TIMEOUT);
+        table.sweep();
+        assert_eq!(table.report().len(), 2, "not yet");
+        hand.advance(Duration::from_millis(1));
+        table.sweep();
+        let report = table.report();
+        assert_eq!((report.len(), report[0].id), (1, 1), "peers may still come for what went well");
+        assert_eq!(report[0].age, KEEP_TIMEOUT + Duration::from_millis(1));
+        hand.advance(KEEP_FINISHED_TIMEOUT);
+        table.sweep();
+        assert_eq!(table.report().len(), 0);
+    }
+
     /// A run that was overtaken by its own cleanup left an entry until the master's connection closed.
     #[test]
     fn a_run_that_comes_after_its_cleanup_is_refused() {
-        let table = Arc::new(StepTable::new());
+        let table = Arc::new(StepTable::new(Clock::system()));
         table.remove(7);
         let refused = table.entry(7).map(|_| ()).unwrap_err();
         assert!(refused.code() == Code::Aborted && refused.is_derived());

@@ -63,7 +63,7 @@ impl Default for ChannelOptions {
 
 impl ChannelOptions {
     /// Believes in a peer that does not say a word for about this long.
-    pub fn believing_for(silence: Duration) -> ChannelOptions {
+    pub fn with_peer_timeout(silence: Duration) -> ChannelOptions {
         ChannelOptions {
             connect_timeout: silence,
             handshake_timeout: silence,

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tensorfleet_core::{Result, Status, bail, ensure};
 
-use crate::cluster_spec::{ClusterSpec, Draft, TaskId};
+use super::{ClusterSpec, Draft, TaskId};
 
 /// The largest file that is read as a specification; a thousand tasks take 32 KB.
 const MAX_FILE_BYTES: u64 = 16 << 20;

@@ -28,27 +28,19 @@ use tensorfleet_proto::tensorflow::{
 };
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts, tensors};
 
-use crate::server::ServerCore;
-use crate::wire_status::check_body;
-use crate::{address, io, peers, random};
+use crate::local_tasks::{self, LocalTask};
+use crate::wire::payloads;
+use crate::wire::status_body::check_body;
+use crate::{address, io, random};
 
 /// Calls that end something are given this long; who is gone needs no goodbye.
-const GOODBYE_DEADLINE: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What is dropped waits this long for its last call, so that dropping never takes long.
-const LAST_CALL_DEADLINE: Duration = Duration::from_secs(2);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
 /// A session that is dropped rather than closed is given this long.
-const DROP_DEADLINE: Duration = Duration::from_secs(2);
+const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much longer than the server a client waits for a time-out, so that the server's better report arrives first.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(2);
-/// `RunStepRequest.feed` has this number.
-const FEED_FIELD: u32 = 2;
-/// `RunCallableRequest.feed` has this number.
-const CALLABLE_FEED_FIELD: u32 = 3;
-/// Where the big payload of a `RunStepResponse` is: tensor, tensor, tensor_content.
-const RUN_STEP_PAYLOAD: &[u32] = &[1, 2, 4];
-/// Where that of a `RunCallableResponse` is: fetch, tensor_content.
-const RUN_CALLABLE_PAYLOAD: &[u32] = &[1, 4];
-
 /// How to connect.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -88,8 +80,8 @@ struct Link {
     /// Time-out of runs that have none of their own.
     operation_timeout: Option<Duration>,
     is_closed: AtomicBool,
-    /// The server, if it lives in this process.
-    server: Weak<ServerCore>,
+    /// The task, if its server lives in this process.
+    task: Option<Weak<dyn LocalTask>>,
 }
 
 impl RemoteSession {
@@ -117,7 +109,7 @@ impl RemoteSession {
             .decode()?;
         let link = Link {
             channel,
-            server: peers::local_with_session(&created.session_handle),
+            task: local_tasks::with_session(&created.session_handle),
             handle: created.session_handle,
             operation_timeout,
             is_closed: AtomicBool::new(false),
@@ -150,7 +142,7 @@ impl RemoteSession {
             graph_def: Some(graph),
             current_graph_version: expected,
         };
-        let response: ExtendSessionResponse = self.link.ask("ExtendSession", &request, None)?;
+        let response: ExtendSessionResponse = self.link.call("ExtendSession", &request, None)?;
         *version = response.new_graph_version;
         Ok(())
     }
@@ -197,7 +189,7 @@ impl RemoteSession {
             request_id: random::request_id(),
         };
         let response: PartialRunSetupResponse =
-            self.link.ask("PartialRunSetup", &request, self.link.operation_timeout)?;
+            self.link.call("PartialRunSetup", &request, self.link.operation_timeout)?;
         ensure!(
             !response.partial_run_handle.is_empty(),
             Internal,
@@ -212,21 +204,21 @@ impl RemoteSession {
         self.link.check_open()?;
         let request = ListDevicesRequest { session_handle: self.link.handle.clone() };
         let response: ListDevicesResponse =
-            self.link.ask("ListDevices", &request, Some(ConnectOptions::default().timeout))?;
+            self.link.call("ListDevices", &request, Some(ConnectOptions::default().timeout))?;
         Ok(response.local_device.into_iter().chain(response.remote_device).collect())
     }
 
     /// Ends the session. Running steps are cancelled, later ones refused.
     pub fn close(&self) -> Result<()> {
-        self.close_within(GOODBYE_DEADLINE)
+        self.close_within(CLOSE_TIMEOUT)
     }
 
-    fn close_within(&self, patience: Duration) -> Result<()> {
+    fn close_within(&self, timeout: Duration) -> Result<()> {
         if self.link.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let request = CloseSessionRequest { session_handle: self.link.handle.clone() };
-        let closed: Result<CloseSessionResponse> = self.link.ask("CloseSession", &request, Some(patience));
+        let closed: Result<CloseSessionResponse> = self.link.call("CloseSession", &request, Some(timeout));
         match closed {
             // Whoever has restarted or is gone has ended the session already.
             Err(status) if !matches!(status.code(), Code::Aborted | Code::Unavailable | Code::NotFound) => {
@@ -240,7 +232,7 @@ impl RemoteSession {
 impl Drop for RemoteSession {
     /// Waits for a moment: at the end of a program nobody would send the message after this returns.
     fn drop(&mut self) {
-        if let Err(status) = self.close_within(DROP_DEADLINE) {
+        if let Err(status) = self.close_within(DROP_TIMEOUT) {
             tracing::debug!("CloseSession on {}: {status}", self.link.channel.address());
         }
     }
@@ -271,28 +263,28 @@ impl Link {
         Ok(())
     }
 
-    /// The server, if it lives in this process and is not about to end: what an end means for a call is the channel's
-    /// business.
-    fn server_in_process(&self) -> Option<Arc<ServerCore>> {
-        self.server.upgrade().filter(|server| !server.is_stopping())
+    /// The task, if its server lives in this process and is not about to end: what an end means for a call is the
+    /// channel's business.
+    fn local_task(&self) -> Option<Arc<dyn LocalTask>> {
+        self.task.as_ref()?.upgrade().filter(|task| !task.is_stopping())
     }
 
     /// A call of the master service that carries no tensors.
-    fn ask<M: Message + Default>(
+    fn call<M: Message + Default>(
         &self,
         method: &str,
         request: &impl Message,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> Result<M> {
-        let deadline = patience.and_then(after);
+        let deadline = timeout.and_then(after);
         let options = CallOptions { deadline, ..CallOptions::default() };
         let method = format!("/tensorflow.MasterService/{method}");
         io::block_on_call(self.channel.call(&method, Parts::from_message(request), options))?.message.decode()
     }
 
     /// A last call, whose answer changes nothing.
-    fn say(&self, method: &'static str, message: Parts) {
-        let options = CallOptions { deadline: after(LAST_CALL_DEADLINE), ..CallOptions::default() };
+    fn notify(&self, method: &'static str, message: Parts) {
+        let options = CallOptions { deadline: after(NOTIFY_TIMEOUT), ..CallOptions::default() };
         if let Err(status) = io::block_on_call(self.channel.call(method, message, options)) {
             tracing::debug!("{method} on {}: {status}", self.channel.address());
         }
@@ -324,10 +316,10 @@ impl Link {
             request_id: random::request_id(),
             ..Default::default()
         };
-        let message = tensors::with_named_tensors(FEED_FIELD, feeds, &rest);
+        let message = tensors::with_named_tensors(payloads::RUN_STEP_FEED, feeds, &rest);
         let call = CallOptions {
             deadline: timeout.and_then(|timeout| after(timeout.saturating_add(TIMEOUT_MARGIN))),
-            align: RUN_STEP_PAYLOAD,
+            align: payloads::RUN_STEP_RESPONSE,
             ..CallOptions::default()
         };
         let response =
@@ -340,8 +332,8 @@ impl Link {
 }
 
 /// When this time will have passed; never, if that is beyond what the clock can say.
-fn after(patience: Duration) -> Option<Instant> {
-    Instant::now().checked_add(patience)
+fn after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
 }
 
 /// A time-out for the wire, where 0 would mean none.
@@ -401,9 +393,9 @@ impl RemoteCallable {
             return self.link.run_step(&named, &fetches, &targets, options, "");
         }
         let handle = self.kept_handle()?;
-        if let Some(server) = self.link.server_in_process() {
+        if let Some(task) = self.link.local_task() {
             let (session, feeds) = (self.link.handle.clone(), feeds.to_vec());
-            return io::run(async move { server.run_callable(&session, handle, feeds).await })?;
+            return io::run(async move { task.run_callable(session, handle, feeds).await })?;
         }
         let rest = RunCallableRequest {
             session_handle: self.link.handle.clone(),
@@ -411,8 +403,9 @@ impl RemoteCallable {
             request_id: random::request_id(),
             ..Default::default()
         };
-        let message = tensors::with_tensors(CALLABLE_FEED_FIELD, &feeds.iter().collect::<Vec<_>>(), &rest);
-        let call = CallOptions { align: RUN_CALLABLE_PAYLOAD, ..CallOptions::default() };
+        let message =
+            tensors::with_tensors(payloads::RUN_CALLABLE_FEED, &feeds.iter().collect::<Vec<_>>(), &rest);
+        let call = CallOptions { align: payloads::RUN_CALLABLE_RESPONSE, ..CallOptions::default() };
         let channel = &self.link.channel;
         let response =
             io::block_on_call(channel.call("/tensorflow.MasterService/RunCallable", message, call))?;
@@ -447,7 +440,7 @@ impl RemoteCallable {
             options: Some(options),
             request_id: random::request_id(),
         };
-        let response: MakeCallableResponse = self.link.ask("MakeCallable", &request, None)?;
+        let response: MakeCallableResponse = self.link.call("MakeCallable", &request, None)?;
         *kept = Some(response.handle);
         Ok(response.handle)
     }
@@ -461,7 +454,7 @@ impl Drop for RemoteCallable {
             return;
         }
         let request = ReleaseCallableRequest { session_handle: self.link.handle.clone(), handle };
-        self.link.say("/tensorflow.MasterService/ReleaseCallable", Parts::from_message(&request));
+        self.link.notify("/tensorflow.MasterService/ReleaseCallable", Parts::from_message(&request));
     }
 }
 

@@ -4,6 +4,8 @@
 //! when it is made, so that whoever holds one may rely on it; errors name the entry they are about. Jobs are kept in
 //! the order of their names and tasks in the order of their indices, whatever order they came in.
 
+mod text;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -12,6 +14,8 @@ use tensorfleet_core::{Result, Status, ensure};
 use tensorfleet_proto::tensorflow::{ClusterDef, JobDef};
 
 use crate::address;
+
+pub use text::TfConfig;
 
 /// Largest task index. A dense listing ([`ClusterSpec::job_tasks`]) has an entry for every index below the largest, so
 /// a stranger's index must not choose how much memory that takes. No job has a million tasks.

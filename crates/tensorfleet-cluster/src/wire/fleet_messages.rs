@@ -11,6 +11,9 @@ pub(crate) const SHUTDOWN_METHOD: &str = "/tensorfleet.FleetService/Shutdown";
 /// TensorFlow has a call for each tensor.
 pub(crate) const RECV_TENSORS_METHOD: &str = "/tensorfleet.FleetService/RecvTensors";
 
+/// Keys at most in one request for several tensors.
+pub(crate) const MAX_KEYS: usize = 4096;
+
 /// Asks for tensors of a step.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct RecvTensorsRequest {
