@@ -50,6 +50,7 @@ impl From<Status> for Failure {
 fn main() -> ExitCode {
     let arguments: Arguments = tensorfleet::flags::parse();
     start_log(arguments.verbose);
+    tensorfleet_cluster::keep_freed_memory();
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
         Command::Stop(arguments) => stop::run(&arguments).map_err(|failure| (failure, "stop")),

@@ -24,6 +24,7 @@ pub use cluster_spec::{ClusterSpec, TaskId, TfConfig};
 pub use server::{Server, ServerOptions};
 pub use status::{MasterSessionStatus, StepStatus, TaskStatus, Totals, WorkerSessionStatus};
 pub use survey::{Finding, TaskState, request_stop, survey};
+pub use tensorfleet_rpc::keep_freed_memory;
 
 // The catalogue that tests link.
 #[cfg(test)]

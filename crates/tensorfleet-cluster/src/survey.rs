@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::Serialize;
-use tensorfleet_core::{Code, Result, Status};
+use tensorfleet_core::{Code, Result, Status, Unreachable};
 use tensorfleet_proto::tensorflow::{GetStatusRequest, GetStatusResponse};
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts};
 
@@ -161,12 +161,10 @@ fn finding(task: Option<&TaskId>, address: &str, answer: Result<Answer>) -> Find
 }
 
 fn state_of(status: &Status) -> TaskState {
-    let text = status.text();
-    match status.code() {
-        _ if text.contains("refused") => TaskState::Refused,
-        _ if text.contains("does not resolve") => TaskState::Unresolved,
-        Code::DeadlineExceeded => TaskState::Silent,
-        _ if text.contains("silent") => TaskState::Silent,
+    match (status.unreachable(), status.code()) {
+        (Some(Unreachable::Refused), _) => TaskState::Refused,
+        (Some(Unreachable::Unresolved), _) => TaskState::Unresolved,
+        (Some(Unreachable::Silent), _) | (None, Code::DeadlineExceeded) => TaskState::Silent,
         _ => TaskState::Failed,
     }
 }

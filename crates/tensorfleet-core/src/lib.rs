@@ -31,6 +31,6 @@ pub use graph_def::{GraphLimits, parse_endpoint};
 pub use rendezvous_key::{RendezvousEdge, RendezvousKey};
 pub use resource_handle::ResourceHandle;
 pub use shape::{Dim, PartialShape, Shape};
-pub use status::{Code, Result, Status};
+pub use status::{Code, Result, Status, Unreachable};
 pub use tensor::Tensor;
 pub use variant::{Variant, VariantExtent, VariantObject};

@@ -106,6 +106,18 @@ struct Inner {
     text: String,
     place: Option<Place>,
     derived: bool,
+    unreachable: Option<Unreachable>,
+}
+
+/// Why a task could not be reached, as far as this process can tell. Does not travel: to others it is text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// Its machine answers, and nothing listens there.
+    Refused,
+    /// Its name does not resolve.
+    Unresolved,
+    /// It accepts connections and says nothing.
+    Silent,
 }
 
 #[derive(Clone)]
@@ -129,7 +141,7 @@ impl Status {
     /// A status with this code and message.
     #[cold]
     pub fn new(code: Code, text: impl Into<String>) -> Status {
-        Status(Box::new(Inner { code, text: text.into(), place: None, derived: false }))
+        Status(Box::new(Inner { code, text: text.into(), place: None, derived: false, unreachable: None }))
     }
 
     constructors! {
@@ -213,6 +225,17 @@ impl Status {
     /// Whether [`Status::derived`] was called.
     pub fn is_derived(&self) -> bool {
         self.0.derived
+    }
+
+    /// Notes why a task could not be reached, for callers of this process that decide by it.
+    pub fn with_unreachable(mut self, why: Option<Unreachable>) -> Status {
+        self.0.unreachable = why;
+        self
+    }
+
+    /// Why a task could not be reached, if that is what went wrong and this process knows.
+    pub fn unreachable(&self) -> Option<Unreachable> {
+        self.0.unreachable
     }
 }
 

@@ -1,6 +1,7 @@
 //! gRPC as TensorFlow speaks it: a server and channels that move tensors without copying them.
 //!
-//! All calls are unary. What makes this crate worth having is how messages are stored: an outgoing message is a list of
+//! A call is one request and one answer, of one message or, between tasks of ours, of several ([`ResponseStream`],
+//! [`Reply::more`]). What makes this crate worth having is how messages are stored: an outgoing message is a list of
 //! byte slices, big tensors among them by reference ([`Parts`], [`tensors`]); an incoming one is received into one
 //! buffer, allocated once, placed so that its big payload is aligned and can become a tensor where it lies
 //! ([`Incoming`], [`recv_tensor`]). Both ends advertise frames of 1 MiB, which is what makes HTTP/2 as fast as plain TCP.
@@ -8,7 +9,13 @@
 //! The server ([`serve`]) is hyper's, because it also answers plain HTTP requests; a [`Channel`] uses HTTP/2 streams
 //! directly, so that a call runs in its caller's task and costs no task of its own.
 //!
-//! This crate knows sockets and messages; it knows nothing of graphs, sessions or clusters.
+//! Of gRPC there is what TensorFlow uses, and on purpose no more: no streams of requests, no compression (a message that is
+//! compressed is refused and told so), no TLS and no authentication, no HTTP/2 keepalive pings (servers close connections
+//! that ping unasked: liveness is a cheap call, see `channel/connection.rs`), no retries (a call that has been sent is
+//! never sent again), no name resolution but the system's, no load balancing, no reflection, and no generated stubs.
+//!
+//! This crate knows sockets and messages; it knows nothing of graphs, sessions or clusters. It changes nothing that belongs
+//! to the process; a program that moves big tensors can do so itself with [`keep_freed_memory`].
 
 mod channel;
 mod frame;
@@ -16,23 +23,21 @@ mod frame_memory;
 mod grpc_status;
 mod grpc_timeout;
 mod incoming;
-mod local_stream;
 mod parts;
 mod payload_scan;
-mod port_owner;
 mod proto_reader;
 pub mod recv_tensor;
-mod same_machine;
 mod server;
-mod socket;
-mod socket_options;
 pub mod tensors;
+mod transport;
 
 pub use channel::{CallOptions, Channel, ChannelOptions, ChannelStats, Response, ResponseStream};
 pub use frame::MAX_MESSAGE_BYTES;
+pub use frame_memory::keep_freed_memory;
 pub use http::HeaderMap;
 pub use incoming::Incoming;
 pub use parts::{Parts, PartsBuilder};
 pub use server::{
-    Connection, Handler, Limits, Listener, Messages, MethodInfo, Page, Peer, Reply, Request, serve,
+    Connection, ConnectionGuard, Handler, Limits, Listener, Messages, MethodInfo, Page, Peer, Reply, Request,
+    serve,
 };

@@ -60,6 +60,6 @@ pub use tensorfleet_frontend::{
     SampledLoss, Server, ServerOptions, Session, SessionOptions, Shape, ShapeLike, SparseTensor, Status,
     Step, StepStats, Streaming, Task, TaskId, Tensor, TensorArray, TfConfig, Timeline, Training, UPDATE_OPS,
     Variable, VariableBuilder, VariableScope, VariableScopeBuilder, data, import_meta_graph,
-    replica_device_setter,
+    keep_freed_memory, replica_device_setter,
 };
 pub use tensorfleet_frontend::{checkpoint, prelude, summary, train};

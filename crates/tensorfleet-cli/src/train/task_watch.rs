@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tensorfleet_cluster::{TaskState, survey};
+use tensorfleet_core::Unreachable;
 
 /// A silence that makes us ask. Workers report ten times a second, and a save takes less.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -93,7 +94,7 @@ fn mute_tasks(tasks: &[WatchedTask]) -> Vec<String> {
                 return names(tasks, &addresses);
             }
             // A process that has ended is none that hangs, and is told about otherwise.
-            Err(status) if status.text().contains("refused") => {}
+            Err(status) if status.unreachable() == Some(Unreachable::Refused) => {}
             Err(_) => mute.push(&task.address),
         }
     }

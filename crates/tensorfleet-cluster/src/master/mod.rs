@@ -386,3 +386,74 @@ fn step_options(options: &RunOptions) -> StepOptions {
 fn step_options_of(callable: &CallableOptions) -> StepOptions {
     callable.run_options.as_ref().map(step_options).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use tensorfleet_rpc::{ChannelOptions, Peer};
+    use tensorfleet_runtime::Task;
+    use tokio::runtime::Handle;
+
+    use super::*;
+    use crate::cluster_spec::ClusterSpec;
+    use crate::local_tasks::{self, CallableResult, LocalTask};
+    use crate::tasks::TaskOwner;
+    use crate::worker::Worker;
+
+    /// A task that others of this process find, without a server.
+    struct Beside(Arc<Worker>);
+
+    impl LocalTask for Beside {
+        fn worker(&self) -> Arc<dyn WorkerApi> {
+            self.0.clone()
+        }
+
+        fn has_session(&self, _: &str) -> bool {
+            false
+        }
+
+        fn is_stopping(&self) -> bool {
+            false
+        }
+
+        fn run_callable(
+            &self,
+            _: String,
+            _: i64,
+            _: Vec<Tensor>,
+        ) -> futures_util::future::BoxFuture<'_, CallableResult> {
+            Box::pin(async { Err(Status::unimplemented("it has no master")) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_is_closed_a_while_after_its_client_is_gone() {
+        let (hand, owner) = (Clock::manual(), TaskOwner::new(Handle::current()));
+        let address = "a-session-is-closed:1";
+        let cluster = Arc::new(ClusterSpec::new([("localhost", [address])]).unwrap());
+        let peers =
+            Arc::new(Peers::new(cluster, ChannelOptions::default(), owner.spawner(), hand.clock()));
+        let worker = Arc::new(Worker::new(Task::local(), peers.clone(), hand.clock()));
+        let task: Arc<dyn LocalTask> = Arc::new(Beside(worker.clone()));
+        let _announced = local_tasks::announce(&task, vec![address.to_string()]);
+        let own = TaskId::new("localhost", 0);
+        let timeout = Duration::from_secs(60);
+        let master =
+            Master::new(own, 7, worker.clone(), peers, ConfigProto::default(), timeout, hand.clock());
+        let (client, guard) = Connection::new(Peer::Process(None));
+        let created = master.create_session(GraphDef::default(), None, "", Some(client), None).await;
+        let handle = created.unwrap();
+        hand.advance(ORPHAN_TIMEOUT * 100);
+        master.sweep().await;
+        assert!(master.has_session(&handle), "a client that thinks is not gone");
+        master.touch(&handle, None);
+        drop(guard);
+        hand.advance(ORPHAN_TIMEOUT);
+        master.sweep().await;
+        assert!(master.has_session(&handle));
+        assert_eq!(worker.num_sessions(), 1);
+        hand.advance(Duration::from_millis(1));
+        master.sweep().await;
+        assert!(!master.has_session(&handle));
+        assert_eq!(worker.num_sessions(), 0, "its tasks have been told");
+    }
+}

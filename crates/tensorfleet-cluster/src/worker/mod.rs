@@ -289,3 +289,61 @@ impl WorkerApi for Worker {
 fn has_tasks(server: &ServerDef) -> bool {
     server.cluster.as_ref().is_some_and(|cluster| !cluster.job.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use tensorfleet_rpc::{ChannelOptions, Connection, Peer};
+    use tokio::runtime::Handle;
+
+    use super::*;
+    use crate::tasks::TaskOwner;
+
+    fn worker(clock: &Clock) -> Worker {
+        let cluster = Arc::new(ClusterSpec::new([("worker", ["localhost:1"])]).unwrap());
+        let spawner = TaskOwner::new(Handle::current()).spawner();
+        let peers = Peers::new(cluster, ChannelOptions::default(), spawner, clock.clone());
+        Worker::new(Task::local(), Arc::new(peers), clock.clone())
+    }
+
+    fn open(worker: &Worker, handle: &str, connection: Option<Connection>) {
+        let new = NewWorkerSession { handle: handle.to_string(), connection, ..Default::default() };
+        worker.create_session(new).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_session_is_kept_for_a_while_after_its_master_is_gone() {
+        let hand = Clock::manual();
+        let worker = worker(&hand.clock());
+        let (connection, guard) = Connection::new(Peer::Process(None));
+        open(&worker, "by wire", Some(connection));
+        open(&worker, "in process", None);
+        hand.advance(ORPHAN_TIMEOUT * 100);
+        worker.sweep();
+        assert_eq!(worker.num_sessions(), 2, "a master that is silent is not gone");
+        let in_use = SessionRef { handle: "by wire", is_created: true, connection: None };
+        worker.session(&in_use).unwrap();
+        drop(guard);
+        hand.advance(ORPHAN_TIMEOUT);
+        worker.sweep();
+        assert_eq!(worker.num_sessions(), 2, "its master may come back");
+        hand.advance(Duration::from_millis(1));
+        worker.sweep();
+        let left: Vec<String> = worker.report_sessions().into_iter().map(|session| session.handle).collect();
+        assert_eq!(left, ["in process"]);
+    }
+
+    #[tokio::test]
+    async fn a_master_that_has_restarted_loses_the_sessions_of_its_earlier_life() {
+        let worker = worker(&Clock::system());
+        let of = |handle: &str, incarnation| NewWorkerSession {
+            handle: handle.to_string(),
+            master: MasterId { task: "/job:worker/replica:0/task:0".to_string(), incarnation },
+            ..Default::default()
+        };
+        worker.create_session(of("first", 1)).unwrap();
+        worker.create_session(of("second", 1)).unwrap();
+        assert_eq!(worker.num_sessions(), 2);
+        worker.create_session(of("third", 2)).unwrap();
+        assert_eq!((worker.num_sessions(), worker.sessions_made()), (1, 3));
+    }
+}

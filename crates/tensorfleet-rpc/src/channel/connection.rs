@@ -4,27 +4,29 @@
 //! HTTP/2 has pings for this, but gRPC servers close connections that ping without their consent. So while calls are
 //! pending on a silent connection, a cheap call is made; if not a single byte comes back, the peer is gone.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use tensorfleet_core::Status;
+use tensorfleet_core::{Status, Unreachable};
 
 use super::call::request_head;
-use super::watched_stream::{Arrivals, Greeting, Traffic, WatchedStream};
+use super::liveness::{Liveness, Silence};
+use super::watched_stream::{Arrivals, Preface, Traffic, WatchedStream};
 use super::{Address, ChannelOptions};
 use crate::frame::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_RESETS, PREFIX_BYTES, STREAM_WINDOW_BYTES};
 use crate::grpc_status;
-use crate::local_stream::LocalStream;
-use crate::socket::Socket;
-use crate::{same_machine, socket_options};
+use crate::transport::local_stream::LocalStream;
+use crate::transport::socket::Socket;
+use crate::transport::{same_machine, socket_options};
 
 /// An error's message may take three bytes per byte, and servers add details.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
@@ -36,7 +38,35 @@ pub(super) struct Connection {
     arrivals: Arc<Arrivals>,
     pending_calls: AtomicUsize,
     /// Why it was given up, if we did that.
-    verdict: OnceLock<String>,
+    given_up: OnceLock<Failure>,
+}
+
+/// Why there is no connection, for people and for programs.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    text: Arc<str>,
+    unreachable: Option<Unreachable>,
+}
+
+impl Failure {
+    pub(super) fn new(text: impl Into<Arc<str>>) -> Failure {
+        Failure { text: text.into(), unreachable: None }
+    }
+
+    fn with(text: impl Into<Arc<str>>, why: Unreachable) -> Failure {
+        Failure { text: text.into(), unreachable: Some(why) }
+    }
+
+    /// What it says about the peer, if that is known.
+    pub(super) fn unreachable(&self) -> Option<Unreachable> {
+        self.unreachable
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// What drives an established connection.
@@ -59,11 +89,18 @@ impl Connection {
         PendingCall(self.clone())
     }
 
+    fn send_probe(&self, method: &str) -> Option<ResponseFuture> {
+        let head = request_head(&self.address, method, None, &[]).ok()?;
+        let (answer, mut body) = self.send.clone().send_request(head, false).ok()?;
+        body.send_data(Bytes::from_static(&[0; PREFIX_BYTES]), true).ok()?;
+        Some(answer)
+    }
+
     /// The status of a call that failed with `error`.
     pub(super) fn failure(&self, method: &str, error: &h2::Error) -> Status {
         let address = &self.address.text;
-        if let Some(verdict) = self.verdict.get() {
-            return Status::unavailable(format!("{address}: {verdict} ({method})"));
+        if let Some(failure) = self.given_up.get() {
+            return Status::unavailable(format!("{address}: {failure} ({method})"));
         }
         if error.is_reset()
             && let Some(reason) = error.reason()
@@ -104,44 +141,50 @@ pub(super) async fn connect(
     address: &Arc<Address>,
     options: &ChannelOptions,
     traffic: &Arc<Traffic>,
-) -> Result<(Arc<Connection>, Driver), String> {
+) -> Result<(Arc<Connection>, Driver), Failure> {
     let stream = match timeout(options.connect_timeout, dial(address)).await {
         Ok(stream) => stream?,
         Err(_) => {
-            return Err(format!(
+            return Err(Failure::new(format!(
                 "no answer to the attempt to connect for {}: the machine is down or a firewall is in between",
                 seconds(options.connect_timeout)
-            ));
+            )));
         }
     };
     socket_options::prepare(&stream);
-    let arrivals = Arc::new(Arrivals::new());
+    let arrivals = Arc::new(Arrivals::new(options.clock.clone()));
     let stream = WatchedStream { inner: stream, traffic: traffic.clone(), arrivals: arrivals.clone() };
-    match timeout(options.handshake_timeout, greet(stream, &arrivals)).await {
+    match timeout(options.handshake_timeout, handshake(stream, &arrivals)).await {
         Ok(Ok((send, driver))) => {
             let connection = Connection {
                 send,
                 address: address.clone(),
                 arrivals,
                 pending_calls: AtomicUsize::new(0),
-                verdict: OnceLock::new(),
+                given_up: OnceLock::new(),
             };
             Ok((Arc::new(connection), driver))
         }
-        Ok(Err(reason)) => Err(reason),
-        Err(_) => Err(format!(
-            "it accepts connections but has been silent for {}: the process hangs, or does not speak HTTP/2",
-            seconds(options.handshake_timeout)
-        )),
+        Ok(Err(reason)) => Err(Failure::new(reason)),
+        Err(_) => {
+            let silence = seconds(options.handshake_timeout);
+            let text = format!(
+                "it accepts connections but has been silent for {silence}: the process hangs, or does not speak HTTP/2"
+            );
+            Err(Failure::with(text, Unreachable::Silent))
+        }
     }
 }
 
-async fn dial(address: &Address) -> Result<Socket, String> {
+async fn dial(address: &Address) -> Result<Socket, Failure> {
     let found = match lookup_host(&address.text).await {
         Ok(found) => found,
-        Err(error) => return Err(format!("the name '{}' does not resolve: {error}", address.host())),
+        Err(error) => {
+            let text = format!("the name '{}' does not resolve: {error}", address.host());
+            return Err(Failure::with(text, Unreachable::Unresolved));
+        }
     };
-    let mut reason = format!("the name '{}' has no address", address.host());
+    let mut reason = Failure::new(format!("the name '{}' has no address", address.host()));
     for socket in found {
         if let Some(stream) = same_machine::dial(socket).and_then(|stream| LocalStream::new(stream).ok()) {
             return Ok(Socket::SameMachine(Arc::new(stream)));
@@ -149,18 +192,21 @@ async fn dial(address: &Address) -> Result<Socket, String> {
         match TcpStream::connect(socket).await {
             Ok(stream) => return Ok(stream.into()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                reason =
-                    "connection refused: nothing listens there; is the task started, and the port right?"
-                        .into();
+                let text =
+                    "connection refused: nothing listens there; is the task started, and the port right?";
+                reason = Failure::with(text, Unreachable::Refused);
             }
-            Err(error) => reason = format!("cannot connect: {error}"),
+            Err(error) => reason = Failure::new(format!("cannot connect: {error}")),
         }
     }
     Err(reason)
 }
 
-/// Exchanges HTTP/2's first frames.
-async fn greet(stream: WatchedStream, arrivals: &Arrivals) -> Result<(SendRequest<Bytes>, Driver), String> {
+/// Exchanges HTTP/2's prefaces.
+async fn handshake(
+    stream: WatchedStream,
+    arrivals: &Arrivals,
+) -> Result<(SendRequest<Bytes>, Driver), String> {
     let closed = "it closed the connection before a greeting: it does not speak HTTP/2, or is shutting down";
     let handshake = h2::client::Builder::new()
         .max_frame_size(FRAME_BYTES)
@@ -176,79 +222,49 @@ async fn greet(stream: WatchedStream, arrivals: &Arrivals) -> Result<(SendReques
         // First, so that what has arrived is known before the end of the connection.
         biased;
         _ = &mut driver => true,
-        () = arrivals.greeting.notified() => false,
+        () = arrivals.preface_arrived.notified() => false,
     };
-    match arrivals.greeting() {
-        Greeting::Http2 if !ended => Ok((send, driver)),
-        Greeting::Http2 | Greeting::Incomplete => Err(closed.to_string()),
-        Greeting::Http1 => {
+    match arrivals.preface() {
+        Preface::Http2 if !ended => Ok((send, driver)),
+        Preface::Http2 | Preface::Incomplete => Err(closed.to_string()),
+        Preface::Http1 => {
             Err("it answers in HTTP/1, not in HTTP/2: is this a web server or a proxy?".to_string())
         }
-        Greeting::Other(first) => {
+        Preface::Other(first) => {
             Err(format!("it answers, but not in HTTP/2 (first bytes: {:?})", String::from_utf8_lossy(&first)))
         }
     }
 }
 
 /// Drives a connection to its end and says how it ended.
-pub(super) async fn drive(mut driver: Driver, connection: &Connection, options: &ChannelOptions) -> String {
-    let mut liveness = Liveness { connection, options, probe: None };
+pub(super) async fn drive(mut driver: Driver, connection: &Connection, options: &ChannelOptions) -> Failure {
+    let mut liveness = Liveness::new(options.probe_after, options.probe_timeout);
+    // Kept so that the probe is not cancelled; its answer is of no interest.
+    let mut _probe = None;
     let mut ticks =
         interval((options.probe_after.min(options.probe_timeout) / 4).max(Duration::from_millis(5)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            // First, so that after a pause of this process what has arrived is seen before silence is judged.
+            // First, so that after a pause of this process what has arrived is seen before silence is looked at.
             biased;
             result = &mut driver => return match result {
-                Ok(()) => "the connection was closed by the peer".to_string(),
-                Err(error) => loss(&error),
+                Ok(()) => Failure::new("the connection was closed by the peer"),
+                Err(error) => Failure::new(loss(&error)),
             },
-            _ = ticks.tick() => if let Some(verdict) = liveness.check(Instant::now()) {
-                return connection.verdict.get_or_init(|| verdict).clone();
-            },
-        }
-    }
-}
-
-/// Watches a connection's silence.
-struct Liveness<'a> {
-    connection: &'a Connection,
-    options: &'a ChannelOptions,
-    probe: Option<Probe>,
-}
-
-struct Probe {
-    sent: Instant,
-    /// Kept so that the call is not cancelled; its answer is of no interest.
-    _answer: Option<ResponseFuture>,
-}
-
-impl Liveness<'_> {
-    /// Sends a probe if it is time for one; the verdict if the peer is gone.
-    fn check(&mut self, now: Instant) -> Option<String> {
-        let last = self.connection.arrivals.last();
-        if let Some(probe) = &self.probe {
-            if last <= probe.sent {
-                let silence = now.saturating_duration_since(last);
-                return (now.saturating_duration_since(probe.sent) >= self.options.probe_timeout).then(
-                    || format!("not a byte for {}: the machine or the network is down", seconds(silence)),
-                );
+            _ = ticks.tick() => {
+                let is_waiting = connection.pending_calls.load(Relaxed) > 0;
+                match liveness.look(options.clock.now(), connection.arrivals.last(), is_waiting) {
+                    Silence::Bearable => {}
+                    Silence::NeedsProbe => _probe = connection.send_probe(&options.probe_method),
+                    Silence::TooLong(silence) => {
+                        let silence = seconds(silence);
+                        let text = format!("not a byte for {silence}: the machine or the network is down");
+                        return connection.given_up.get_or_init(|| Failure::new(text)).clone();
+                    }
+                }
             }
-            self.probe = None;
         }
-        let is_waiting = self.connection.pending_calls.load(Relaxed) > 0;
-        if is_waiting && now.saturating_duration_since(last) >= self.options.probe_after {
-            self.probe = Some(Probe { sent: now, _answer: self.send_probe() });
-        }
-        None
-    }
-
-    fn send_probe(&self) -> Option<ResponseFuture> {
-        let head = request_head(&self.connection.address, &self.options.probe_method, None, &[]).ok()?;
-        let (answer, mut body) = self.connection.send.clone().send_request(head, false).ok()?;
-        body.send_data(Bytes::from_static(&[0; PREFIX_BYTES]), true).ok()?;
-        Some(answer)
     }
 }
 

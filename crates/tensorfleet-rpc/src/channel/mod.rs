@@ -2,6 +2,7 @@
 
 mod call;
 mod connection;
+mod liveness;
 mod response_stream;
 mod watched_stream;
 
@@ -18,13 +19,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{Result, Status};
 
 use crate::frame::MAX_MESSAGE_BYTES;
-use crate::frame_memory;
 use crate::incoming::{Incoming, MessageReader};
 use crate::parts::Parts;
-use connection::Connection;
+use connection::{Connection, Failure};
 use watched_stream::Traffic;
 
 pub use response_stream::ResponseStream;
@@ -34,7 +35,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// … to this, as TensorFlow's do: a peer that starts is found within a second.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How a channel connects and how long it believes in a silent peer.
+/// How a channel connects, and after which silence it gives a peer up.
 #[derive(Clone, Debug)]
 pub struct ChannelOptions {
     /// How long resolving the name and connecting may take.
@@ -47,6 +48,8 @@ pub struct ChannelOptions {
     pub probe_timeout: Duration,
     /// The method a probe calls, with an empty message; what it answers does not matter.
     pub probe_method: String,
+    /// Measures silence, and the pauses between attempts to connect.
+    pub clock: Clock,
 }
 
 impl Default for ChannelOptions {
@@ -57,18 +60,19 @@ impl Default for ChannelOptions {
             probe_after: Duration::from_secs(5),
             probe_timeout: Duration::from_secs(10),
             probe_method: "/tensorflow.WorkerService/GetStatus".to_string(),
+            clock: Clock::system(),
         }
     }
 }
 
 impl ChannelOptions {
-    /// Believes in a peer that does not say a word for about this long.
-    pub fn with_peer_timeout(silence: Duration) -> ChannelOptions {
+    /// Gives a peer up after about this much silence.
+    pub fn with_peer_timeout(timeout: Duration) -> ChannelOptions {
         ChannelOptions {
-            connect_timeout: silence,
-            handshake_timeout: silence,
-            probe_after: silence / 3,
-            probe_timeout: silence - silence / 3,
+            connect_timeout: timeout,
+            handshake_timeout: timeout,
+            probe_after: timeout / 3,
+            probe_timeout: timeout - timeout / 3,
             ..ChannelOptions::default()
         }
     }
@@ -156,16 +160,16 @@ impl Address {
 #[derive(Clone)]
 enum State {
     /// Not connected, and not to blame for it: never used, or lost. Says how it was lost.
-    Idle(Option<Arc<str>>),
+    Idle(Option<Failure>),
     /// A task is connecting; says how the attempt before failed and how many have.
     Connecting {
-        last: Option<Arc<str>>,
+        last: Option<Failure>,
         failures: u32,
     },
     Ready(Arc<Connection>),
     /// The last attempt failed; the next may be made at `retry_at`.
     Failed {
-        reason: Arc<str>,
+        reason: Failure,
         failures: u32,
         retry_at: Instant,
     },
@@ -209,7 +213,7 @@ impl Channel {
         }
     }
 
-    /// Calls a `method` that answers with several messages. Comes when the first of them is on its way.
+    /// Calls a `method` that answers with several messages. Resolves once the first of them is on its way.
     pub async fn call_for_many(
         &self,
         method: &'static str,
@@ -233,11 +237,13 @@ impl Channel {
 
     /// Why there is no connection, if the last attempt failed or the last connection was lost. Without the address.
     pub fn last_error(&self) -> Option<String> {
+        self.last_failure().map(|failure| failure.to_string())
+    }
+
+    fn last_failure(&self) -> Option<Failure> {
         match &*self.shared.state.borrow() {
-            State::Idle(reason) | State::Connecting { last: reason, .. } => {
-                reason.as_deref().map(String::from)
-            }
-            State::Failed { reason, .. } => Some(reason.to_string()),
+            State::Idle(reason) | State::Connecting { last: reason, .. } => reason.clone(),
+            State::Failed { reason, .. } => Some(reason.clone()),
             State::Ready(_) => None,
         }
     }
@@ -259,12 +265,13 @@ impl Channel {
     #[cold]
     fn missed_deadline(&self, method: &str) -> Status {
         let address = self.address();
-        let reason = match (self.is_connected(), self.last_error()) {
+        let reason = match (self.is_connected(), self.last_failure()) {
             (true, _) => "it did not answer in time".to_string(),
             (false, Some(reason)) => format!("there was no connection in time: {reason}"),
             (false, None) => "there was no connection in time".to_string(),
         };
-        Status::deadline_exceeded(format!("{address}: {reason} ({method})"))
+        let why = self.last_failure().and_then(|failure| failure.unreachable());
+        Status::deadline_exceeded(format!("{address}: {reason} ({method})")).with_unreachable(why)
     }
 
     /// A connection that takes calls, made now if there is none.
@@ -275,14 +282,23 @@ impl Channel {
                 State::Ready(connection) => match connection.sender().await {
                     Some(sender) => return Ok((connection, sender)),
                     // The peer takes no more calls on it; those that run may finish.
-                    None => self.shared.forget(&connection, "the connection was closed by the peer"),
+                    None => {
+                        self.shared
+                            .forget(&connection, Failure::new("the connection was closed by the peer"));
+                    }
                 },
                 State::Idle(_) => self.start_connecting(),
-                State::Failed { retry_at, .. } if retry_at <= Instant::now() => self.start_connecting(),
-                State::Failed { reason, .. } if !wait_for_ready => {
-                    return Err(Status::unavailable(format!("{}: {reason}", self.address())));
+                State::Failed { retry_at, .. } if retry_at <= self.shared.options.clock.now() => {
+                    self.start_connecting()
                 }
-                State::Failed { retry_at, .. } => tokio::time::sleep_until(retry_at.into()).await,
+                State::Failed { reason, .. } if !wait_for_ready => {
+                    let status = Status::unavailable(format!("{}: {reason}", self.address()));
+                    return Err(status.with_unreachable(reason.unreachable()));
+                }
+                State::Failed { retry_at, .. } => {
+                    let now = self.shared.options.clock.now();
+                    tokio::time::sleep(retry_at.saturating_duration_since(now)).await;
+                }
                 State::Connecting { .. } => {
                     let mut states = self.shared.state.subscribe();
                     // Cannot fail: the sender is in `self`.
@@ -313,27 +329,26 @@ impl Channel {
 
 /// Connects, then drives the connection to its end.
 async fn keep_connected(shared: Arc<Shared>) {
-    frame_memory::keep();
     let abandoned = AbandonedAttempt(&shared);
     let outcome = connection::connect(&shared.address, &shared.options, &shared.traffic).await;
     std::mem::forget(abandoned);
     match outcome {
         Err(reason) => {
             tracing::debug!("{}: {reason}", shared.address.text);
-            shared.failed(&reason);
+            shared.failed(reason);
         }
         Ok((connection, driver)) => {
             shared.state.send_replace(State::Ready(connection.clone()));
             let reason = connection::drive(driver, &connection, &shared.options).await;
             tracing::debug!("{}: {reason}", shared.address.text);
-            shared.forget(&connection, &reason);
+            shared.forget(&connection, reason);
         }
     }
 }
 
 impl Shared {
     /// Notes that an attempt to connect has failed.
-    fn failed(&self, reason: &str) {
+    fn failed(&self, reason: Failure) {
         self.state.send_modify(|state| {
             let failures = match state {
                 State::Connecting { failures, .. } => *failures,
@@ -341,18 +356,18 @@ impl Shared {
             };
             let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE);
             *state = State::Failed {
-                reason: reason.into(),
+                reason,
                 failures: failures.saturating_add(1),
-                retry_at: Instant::now() + pause,
+                retry_at: self.options.clock.now() + pause,
             };
         });
     }
 
     /// Makes no more calls on this connection.
-    fn forget(&self, connection: &Arc<Connection>, reason: &str) {
-        self.state.send_if_modified(|state| match state {
+    fn forget(&self, connection: &Arc<Connection>, reason: Failure) {
+        self.state.send_if_modified(move |state| match state {
             State::Ready(current) if Arc::ptr_eq(current, connection) => {
-                *state = State::Idle(Some(reason.into()));
+                *state = State::Idle(Some(reason));
                 true
             }
             _ => false,
@@ -365,7 +380,7 @@ struct AbandonedAttempt<'a>(&'a Shared);
 
 impl Drop for AbandonedAttempt<'_> {
     fn drop(&mut self) {
-        self.0.failed("the attempt to connect was abandoned");
+        self.0.failed(Failure::new("the attempt to connect was abandoned"));
     }
 }
 

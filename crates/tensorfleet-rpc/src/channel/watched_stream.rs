@@ -8,10 +8,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tensorfleet_core::clock::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-use crate::socket::Socket;
+use crate::transport::socket::Socket;
 
 /// The head of an HTTP/2 frame; the first one of a server is SETTINGS on stream 0.
 const FRAME_HEAD_BYTES: usize = 9;
@@ -26,17 +27,18 @@ pub(super) struct Traffic {
 
 /// What is known about one connection's incoming bytes.
 pub(super) struct Arrivals {
+    clock: Clock,
     opened: Instant,
     last_micros: AtomicU64,
-    greeted: AtomicBool,
+    is_classified: AtomicBool,
     first: Mutex<Vec<u8>>,
-    /// Told once, when enough has arrived to judge the peer by.
-    pub(super) greeting: Notify,
+    /// Told once, when enough has arrived to classify the peer.
+    pub(super) preface_arrived: Notify,
 }
 
 /// What the first bytes say about the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Greeting {
+pub(super) enum Preface {
     /// Too little has arrived.
     Incomplete,
     /// HTTP/2, as hoped.
@@ -48,13 +50,15 @@ pub(super) enum Greeting {
 }
 
 impl Arrivals {
-    pub(super) fn new() -> Arrivals {
+    /// Nothing has arrived yet. When something does is measured by `clock`.
+    pub(super) fn new(clock: Clock) -> Arrivals {
         Arrivals {
-            opened: Instant::now(),
+            opened: clock.now(),
+            clock,
             last_micros: AtomicU64::new(0),
-            greeted: AtomicBool::new(false),
+            is_classified: AtomicBool::new(false),
             first: Mutex::new(Vec::new()),
-            greeting: Notify::new(),
+            preface_arrived: Notify::new(),
         }
     }
 
@@ -63,31 +67,31 @@ impl Arrivals {
         self.opened + Duration::from_micros(self.last_micros.load(Relaxed))
     }
 
-    pub(super) fn greeting(&self) -> Greeting {
-        judge(&self.first.lock())
+    pub(super) fn preface(&self) -> Preface {
+        classify(&self.first.lock())
     }
 
     fn record(&self, bytes: &[u8]) {
-        self.last_micros.store(self.opened.elapsed().as_micros() as u64, Relaxed);
-        if self.greeted.load(Relaxed) {
+        self.last_micros.store(self.clock.since(self.opened).as_micros() as u64, Relaxed);
+        if self.is_classified.load(Relaxed) {
             return;
         }
         let mut first = self.first.lock();
         let room = FRAME_HEAD_BYTES - first.len();
         first.extend_from_slice(&bytes[..room.min(bytes.len())]);
-        if judge(&first) != Greeting::Incomplete {
-            self.greeted.store(true, Relaxed);
-            self.greeting.notify_one();
+        if classify(&first) != Preface::Incomplete {
+            self.is_classified.store(true, Relaxed);
+            self.preface_arrived.notify_one();
         }
     }
 }
 
-fn judge(first: &[u8]) -> Greeting {
+fn classify(first: &[u8]) -> Preface {
     match first {
-        _ if first.len() < FRAME_HEAD_BYTES => Greeting::Incomplete,
-        [_, _, _, SETTINGS, _, 0, 0, 0, 0] => Greeting::Http2,
-        _ if first.starts_with(b"HTTP/1") => Greeting::Http1,
-        _ => Greeting::Other(first.to_vec()),
+        _ if first.len() < FRAME_HEAD_BYTES => Preface::Incomplete,
+        [_, _, _, SETTINGS, _, 0, 0, 0, 0] => Preface::Http2,
+        _ if first.starts_with(b"HTTP/1") => Preface::Http1,
+        _ => Preface::Other(first.to_vec()),
     }
 }
 
@@ -158,18 +162,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_judged_by_its_first_nine_bytes_however_they_arrive() {
-        let cases: [(&[u8], Greeting); 4] = [
-            (&[0, 0, 18, 4, 0, 0, 0, 0, 0, 1], Greeting::Http2),
-            (b"HTTP/1.1 400 Bad Request", Greeting::Http1),
-            (b"SSH-2.0-OpenSSH", Greeting::Other(b"SSH-2.0-O".to_vec())),
-            (b"short", Greeting::Incomplete),
+    fn a_peer_is_classified_by_its_first_nine_bytes_however_they_arrive() {
+        let cases: [(&[u8], Preface); 4] = [
+            (&[0, 0, 18, 4, 0, 0, 0, 0, 0, 1], Preface::Http2),
+            (b"HTTP/1.1 400 Bad Request", Preface::Http1),
+            (b"SSH-2.0-OpenSSH", Preface::Other(b"SSH-2.0-O".to_vec())),
+            (b"short", Preface::Incomplete),
         ];
         for (bytes, expected) in cases {
             for step in [1, 4, 100] {
-                let arrivals = Arrivals::new();
+                let arrivals = Arrivals::new(Clock::system());
                 bytes.chunks(step).for_each(|chunk| arrivals.record(chunk));
-                assert_eq!(arrivals.greeting(), expected);
+                assert_eq!(arrivals.preface(), expected);
             }
         }
     }

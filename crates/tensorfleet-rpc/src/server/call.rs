@@ -46,7 +46,9 @@ pub(super) async fn answer(
     let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| {
         tracing::error!("the handler of {method} panicked");
-        Err(Status::internal(format!("{method} failed for a reason of its own; the server's log tells more")))
+        Err(Status::internal(format!(
+            "internal error in {method} (the handler panicked); see the server log"
+        )))
     });
     let body = outcome.and_then(|reply| {
         let chunks = reply.message.into_chunks(&method)?;

@@ -33,12 +33,18 @@ impl Display for Peer {
     }
 }
 
+/// Held by whoever serves a connection: it is open until this is dropped.
+#[derive(Debug)]
+pub struct ConnectionGuard {
+    _open: watch::Sender<()>,
+}
+
 impl Connection {
     /// A connection, and what must be dropped when it closes.
-    pub(crate) fn new(peer: Peer) -> (Connection, watch::Sender<()>) {
+    pub fn new(peer: Peer) -> (Connection, ConnectionGuard) {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (sender, open) = watch::channel(());
-        (Connection { id: NEXT.fetch_add(1, Relaxed), peer, open }, sender)
+        (Connection { id: NEXT.fetch_add(1, Relaxed), peer, open }, ConnectionGuard { _open: sender })
     }
 
     /// A number no other connection of this process has or had.

@@ -13,8 +13,8 @@ use std::task::{Context, Poll};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::local_stream::LocalStream;
-use crate::socket::Socket;
+use crate::transport::local_stream::LocalStream;
+use crate::transport::socket::Socket;
 
 /// A connection's cork.
 pub(super) enum Cork {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 
 use tensorfleet_core::{Code, Result, Status};
 
-use crate::{port_owner, same_machine};
+use crate::transport::{port_owner, same_machine};
 
 /// A socket that accepts connections once it is served.
 #[derive(Debug)]

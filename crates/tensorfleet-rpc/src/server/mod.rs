@@ -33,17 +33,16 @@ use tensorfleet_core::{Result, Status};
 use crate::frame::{
     CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_MESSAGE_BYTES, MAX_RESETS, STREAM_WINDOW_BYTES,
 };
-use crate::frame_memory;
 use crate::incoming::Incoming;
-use crate::local_stream::LocalStream;
 use crate::parts::Parts;
-use crate::socket::Socket;
-use crate::socket_options;
+use crate::transport::local_stream::LocalStream;
+use crate::transport::socket::Socket;
+use crate::transport::socket_options;
 use admission::Admission;
 use corked_stream::CorkedStream;
 
 pub use admission::Limits;
-pub use connection::{Connection, Peer};
+pub use connection::{Connection, ConnectionGuard, Peer};
 pub use listener::Listener;
 
 /// Requests have a dozen short headers; more is no gRPC client.
@@ -130,17 +129,17 @@ pub struct Page {
     pub body: Bytes,
 }
 
-/// Serves until `shutdown` completes; then accepts no more, lets running calls finish for up to `grace`, and closes what
+/// Serves until `shutdown` completes; then accepts no more, lets running calls finish for up to `stop_timeout`, and closes what
 /// is left. Dropping the future closes everything at once.
 pub async fn serve(
     listener: Listener,
     handler: Arc<dyn Handler>,
     limits: Limits,
     shutdown: impl Future<Output = ()>,
-    grace: Duration,
+    stop_timeout: Duration,
 ) -> Result<()> {
-    let door = Door::open(listener).map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
-    frame_memory::keep();
+    let acceptor =
+        Acceptor::open(listener).map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
     let builder = Arc::new(http_settings(limits));
     let admission = Admission::new(limits);
     let (stop, stopping) = watch::channel(false);
@@ -149,7 +148,7 @@ pub async fn serve(
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            accepted = door.accept() => match accepted {
+            accepted = acceptor.accept() => match accepted {
                 Ok((socket, peer)) => {
                     let service = Service { handler: handler.clone(), admission: admission.clone() };
                     connections.spawn(serve_connection(
@@ -169,27 +168,27 @@ pub async fn serve(
             Some(_) = connections.join_next() => {}
         }
     }
-    drop(door);
+    drop(acceptor);
     stop.send_replace(true);
     let finished = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(grace, finished).await.is_err() {
+    if tokio::time::timeout(stop_timeout, finished).await.is_err() {
         tracing::info!("{} connections are closed with calls unfinished", connections.len());
     }
     connections.shutdown().await;
     Ok(())
 }
 
-/// Where connections come in.
-struct Door {
+/// Accepts connections, by TCP and from processes of this machine.
+struct Acceptor {
     network: TcpListener,
     same_machine: Option<UnixListener>,
 }
 
-impl Door {
-    fn open(listener: Listener) -> io::Result<Door> {
+impl Acceptor {
+    fn open(listener: Listener) -> io::Result<Acceptor> {
         let (network, same_machine) = listener.into_std();
         let same_machine = same_machine.map(UnixListener::from_std).transpose()?;
-        Ok(Door { network: TcpListener::from_std(network)?, same_machine })
+        Ok(Acceptor { network: TcpListener::from_std(network)?, same_machine })
     }
 
     async fn accept(&self) -> io::Result<(Socket, Peer)> {

@@ -7,28 +7,29 @@
 
 use std::time::Duration;
 
-use crate::socket::Socket;
 use socket2::{SockRef, TcpKeepalive};
 
-/// Silence after which the peer's system is asked.
-const ASK_AFTER: Duration = Duration::from_secs(15);
-/// Pause between two questions.
-const ASK_EVERY: Duration = Duration::from_secs(5);
-/// Questions without an answer before the connection is given up.
-const QUESTIONS: u32 = 4;
+use super::socket::Socket;
+
+/// Silence after which the peer's system is probed.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+/// Pause between two probes.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
+/// Probes without an answer before the connection is given up.
+const KEEPALIVE_PROBES: u32 = 4;
 
 /// Prepares a socket. What the system does not support is left out: it only makes the rest slower.
 pub(crate) fn prepare(socket: &Socket) {
     let Socket::Tcp(stream) = socket else { return };
     let _ = stream.set_nodelay(true);
-    let keepalive = TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_EVERY);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
     #[cfg(any(target_os = "linux", target_os = "macos"))]
-    let keepalive = keepalive.with_retries(QUESTIONS);
+    let keepalive = keepalive.with_retries(KEEPALIVE_PROBES);
     let socket = SockRef::from(stream);
     let _ = socket.set_tcp_keepalive(&keepalive);
     // The same for bytes that nobody acknowledges, for which the system does not ask.
     #[cfg(target_os = "linux")]
-    let _ = socket.set_tcp_user_timeout(Some(ASK_AFTER + ASK_EVERY * QUESTIONS));
+    let _ = socket.set_tcp_user_timeout(Some(KEEPALIVE_AFTER + KEEPALIVE_EVERY * KEEPALIVE_PROBES));
 }
 
 #[cfg(test)]

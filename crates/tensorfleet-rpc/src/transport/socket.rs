@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::local_stream::LocalStream;
+use super::local_stream::LocalStream;
 
 /// A connected stream.
 #[derive(Debug)]
