@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use loom::sync::Arc;
 use loom::thread;
-use tensorfleet_core::{Code, Result, Status, Tensor};
+use tensorfleet_core::{Code, RendezvousKey, Result, Status, Tensor};
 use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
 
 use crate::check;
@@ -38,8 +38,8 @@ impl Answers {
     }
 }
 
-fn key() -> String {
-    "/job:a;1;/job:b;x;0:0".to_string()
+fn key() -> RendezvousKey {
+    "/job:a;1;/job:b;x;0:0".parse().expect("it has five parts")
 }
 
 fn send(rendezvous: &LocalRendezvous, number: i32) -> Result<()> {

@@ -430,8 +430,7 @@ mod tests {
         let (hand, owner) = (Clock::manual(), TaskOwner::new(Handle::current()));
         let address = "a-session-is-closed:1";
         let cluster = Arc::new(ClusterSpec::new([("localhost", [address])]).unwrap());
-        let peers =
-            Arc::new(Peers::new(cluster, ChannelOptions::default(), owner.spawner(), hand.clock()));
+        let peers = Arc::new(Peers::new(cluster, ChannelOptions::default(), owner.spawner(), hand.clock()));
         let worker = Arc::new(Worker::new(Task::local(), peers.clone(), hand.clock()));
         let task: Arc<dyn LocalTask> = Arc::new(Beside(worker.clone()));
         let _announced = local_tasks::announce(&task, vec![address.to_string()]);
