@@ -1,25 +1,47 @@
 //! Runs graphs: planning, executor, rendezvous, tasks and sessions of this process.
 //!
-//! A [`Task`] is what a process contributes: a device with its resources. A [`DirectSession`] holds a graph on a
-//! task and runs parts of it. The first run of a signature (feeds, fetches, targets) plans it: [`plan`] cuts the
-//! graph down to what is needed, [`executor`] compiles that into flat arrays; both are kept, so later runs only
-//! execute. Nothing here knows sockets: a remote partition will use the same executor, rendezvous and resources.
+//! A [`Task`] is what a process contributes: a device with its resources. There is one road from a session's graph to a
+//! step, whoever drives it:
+//!
+//! 1. [`plan`] cuts what a signature (feeds, fetches, targets) needs out of the graph, simplifies it and cuts it at the
+//!    borders of tasks. A [`PlanCache`] keeps the result.
+//! 2. [`compile_partition`] compiles the share of one task into a [`CompiledPartition`]: flat arrays, with the kernels of
+//!    the session ([`Kernels`]) and the functions of the graph.
+//! 3. [`CompiledPartition::step`] makes a step of it, with what is the step's own ([`StepServices`]); the [`executor`] runs
+//!    it.
+//!
+//! A [`DirectSession`] does all three in one process, for its one device, with feeds as arguments and fetches as results. In
+//! a cluster the master does the first, and the worker of each task the others, with feeds and fetches in the rendezvous.
+//! What both must say alike is said here: [`step_errors`], and [`partial_run`] for steps that are fed in parts. Nothing
+//! here knows sockets or messages.
 
 pub mod catalogue;
 pub mod checked_graph;
 mod completion;
 pub mod executor;
+mod function_library;
+#[cfg(test)]
+mod function_tests;
 mod functions;
 mod kernels;
+pub mod partial_run;
+mod partition;
 pub mod plan;
+mod plan_cache;
+#[cfg(test)]
+mod plan_tests;
 mod rendezvous;
 mod session;
+pub mod step_errors;
 mod sync;
 mod task;
 
+pub use function_library::compile_partition;
 pub use kernels::Kernels;
+pub use partition::{CompiledPartition, StepServices};
+pub use plan_cache::PlanCache;
 pub use rendezvous::{LocalRendezvous, ReceiverId};
-pub use session::{Callable, DirectSession, RunOptions, SessionOptions};
+pub use session::{Callable, DirectSession, PartialRun, RunOptions, SessionOptions};
 pub use task::Task;
 
 // The catalogue that tests link.

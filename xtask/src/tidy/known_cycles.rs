@@ -15,8 +15,6 @@ pub(super) const KNOWN_CYCLES: &[(&str, &str, &[&str])] = &[
     ("tensorfleet-ops-nn", "nn", &["pool", "pool_depth", "pool_twice"]),
     ("tensorfleet-ops-tensor", "variants", &["list", "list_wire"]),
     ("tensorfleet-rpc", "channel", &["call", "connection"]),
-    ("tensorfleet-runtime", "", &["checked_graph", "executor", "functions", "kernels", "plan"]),
     ("tensorfleet-runtime", "executor", &["errands", "loops", "step", "trace"]),
-    ("tensorfleet-runtime", "plan", &["cut", "loops", "partition", "simplify", "spread"]),
     ("tensorfleet-tests", "", &["random_functions", "random_node"]),
 ];

@@ -27,6 +27,7 @@ use tensorfleet_proto::tensorflow::{
     TensorProto,
 };
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts, tensors};
+use tensorfleet_runtime::step_errors::session_closed;
 
 use crate::local_tasks::{self, LocalTask};
 use crate::wire::payloads;
@@ -258,7 +259,7 @@ pub fn reset(target: &str, containers: &[&str], device_filters: &[&str], timeout
 impl Link {
     fn check_open(&self) -> Result<()> {
         if self.is_closed.load(Ordering::Acquire) {
-            return Err(Status::new(Code::Cancelled, "Session has been closed."));
+            return Err(session_closed());
         }
         Ok(())
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-use tensorfleet_core::{Result, Status, Tensor, parse_endpoint};
+use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_runtime::partial_run::{self, not_set_up, without_repeated_fetches};
 use tensorfleet_runtime::plan::Signature;
 
-use super::partial_run::{PartOfRun, PartialRun, Progress};
+use super::partial_run::{PartialRun, Underway};
 use super::planned_step::{RegisteredPartition, StepOptions};
 use super::session::MasterSession;
 use super::step::{StepOutput, run_on_all};
@@ -14,16 +14,16 @@ use crate::peers::WorkerInterface;
 use crate::random;
 use crate::worker_api::{Part, RunGraph};
 
-/// The progress of a run while one of its calls is under way. If it is not put back, the run is over.
-struct TakenProgress<'a> {
+/// The state of a run while one of its calls is under way. If it is not put back, the run is over.
+struct Taken<'a> {
     session: &'a MasterSession,
     handle: &'a str,
-    progress: Option<Progress>,
+    underway: Option<Underway>,
 }
 
-impl Drop for TakenProgress<'_> {
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if self.progress.take().is_some() {
+        if self.underway.take().is_some() {
             self.session.partial_runs.lock().remove(self.handle);
         }
     }
@@ -33,17 +33,10 @@ impl MasterSession {
     /// Prepares a partial run and gives its handle.
     pub(super) async fn set_up_partial_run(
         self: &Arc<Self>,
-        mut signature: Signature,
+        signature: Signature,
         handle: String,
     ) -> Result<String> {
-        // A tensor named twice is fetched once; counted twice, the run would never be complete.
-        let mut seen = FxHashSet::default();
-        signature.fetches.retain(|name| match parse_endpoint(name) {
-            Ok((node, slot)) => seen.insert((node.to_string(), slot)),
-            // Planning will say what is wrong with it.
-            Err(_) => true,
-        });
-        let plan = Arc::new(self.plan_partial(signature).await?);
+        let plan = Arc::new(self.plan_partial(without_repeated_fetches(signature)).await?);
         let workers = plan.workers(&self.peers)?;
         let run = PartialRun::new(plan, random::step_id(), workers);
         self.partial_runs.lock().insert(handle.clone(), Arc::new(run));
@@ -58,24 +51,22 @@ impl MasterSession {
         fetches: &[String],
         options: &StepOptions,
     ) -> Result<StepOutput> {
-        let unknown = || {
-            Status::invalid_argument(format!("Must run 'setup' before performing partial runs: '{handle}'"))
-        };
+        let unknown = || not_set_up(handle);
         let run = self.partial_runs.lock().get(handle).cloned().ok_or_else(unknown)?;
         let _running = self.running.enter()?;
-        let mut slot = run.progress.lock().await;
-        let step = run.note(slot.as_mut().ok_or_else(unknown)?, feeds, fetches)?;
+        let mut slot = run.underway.lock().await;
+        let part = slot.as_mut().ok_or_else(unknown)?.progress.note(feeds, fetches)?;
         // An error, or a client that goes away in the middle, ends the run.
-        let mut taken = TakenProgress { session: self, handle, progress: slot.take() };
-        let is_last = taken.progress.as_ref().is_some_and(Progress::is_complete);
-        let part = if is_last { Part::Last } else { Part::Some };
+        let mut taken = Taken { session: self, handle, underway: slot.take() };
+        let is_last = taken.underway.as_ref().is_some_and(|underway| underway.progress.is_complete());
+        let share = if is_last { Part::Last } else { Part::Some };
         let timeout = options.timeout.or(self.config.operation_timeout);
-        let workers = taken.progress.as_ref().map_or(Vec::new(), |progress| progress.cleanup.workers.clone());
-        let values = self.bounded(timeout, self.run_part_on_all(&run, &workers, &step, part)).await?;
+        let workers = taken.underway.as_ref().map_or(Vec::new(), |underway| underway.cleanup.workers.clone());
+        let values = self.bounded(timeout, self.run_part_on_all(&run, &workers, &part, share)).await?;
         if !is_last {
-            *slot = taken.progress.take();
+            *slot = taken.underway.take();
         }
-        let values = step.fetches.iter().map(|&index| values[index].clone());
+        let values = part.fetches.iter().map(|&index| values[index].clone());
         let values =
             values.map(|value| value.ok_or_else(|| Status::internal("a fetch of a partial run is missing")));
         Ok(StepOutput { fetches: values.collect::<Result<_>>()?, ..StepOutput::default() })
@@ -85,19 +76,19 @@ impl MasterSession {
         &self,
         run: &PartialRun,
         workers: &[WorkerInterface],
-        step: &PartOfRun,
-        part: Part,
+        part: &partial_run::Part,
+        share: Part,
     ) -> Result<Vec<Option<Tensor>>> {
         let request = |partition: &RegisteredPartition| {
             let fed = partition.feeds.iter().filter_map(|(index, key)| {
-                let (_, tensor) = step.feeds.iter().find(|(feed, _)| feed == index)?;
+                let (_, tensor) = part.feeds.iter().find(|(feed, _)| feed == index)?;
                 Some((key.clone(), tensor.clone()))
             });
-            let wanted = partition.fetches.iter().filter(|(index, _)| step.fetches.contains(index));
+            let wanted = partition.fetches.iter().filter(|(index, _)| part.fetches.contains(index));
             RunGraph {
                 sends: fed.collect(),
                 receives: wanted.map(|(_, key)| key.clone()).collect(),
-                ..self.request(partition, run.step_id, part)
+                ..self.request(partition, run.step_id, share)
             }
         };
         let outputs = run_on_all(&run.plan, workers, request).await?;

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_core::{Result, Status};
+use tensorfleet_runtime::step_errors::{cancelled_by_close, session_closed};
 use tokio::sync::{Notify, watch};
 
 /// Counts steps, and tells them when the session is closed.
@@ -26,8 +27,7 @@ impl RunningSteps {
     }
 
     pub(super) fn check_open(&self) -> Result<()> {
-        ensure!(!*self.is_closed.borrow(), Cancelled, "Session has been closed.");
-        Ok(())
+        if *self.is_closed.borrow() { Err(session_closed()) } else { Ok(()) }
     }
 
     /// Registers a step, until the guard is dropped.
@@ -43,7 +43,7 @@ impl RunningSteps {
         let mut is_closed = self.is_closed.subscribe();
         // The sender lives as long as the session.
         let _ = is_closed.wait_for(|is_closed| *is_closed).await;
-        Status::cancelled("Step was cancelled by an explicit call to `Session::Close()`.")
+        cancelled_by_close()
     }
 
     /// Closes the session and waits for its steps to end.

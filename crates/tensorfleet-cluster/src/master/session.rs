@@ -3,26 +3,24 @@
 //! The graph is placed as a whole when it arrives. The first run of a signature plans it: cut down, simplified, cut at
 //! the borders of tasks, registered with each. After that a run is one message to each participating task.
 
-use std::hash::{Hash, Hasher};
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::{Mutex, RwLock};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{DeviceName, GraphLimits, Result, Status, ensure};
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, ServerDef};
 use tensorfleet_rpc::Connection;
-use tensorfleet_runtime::catalogue;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
-use tensorfleet_runtime::plan::{self, Device, DeviceIndex, PlaceOptions, PlanOptions, Signature};
+use tensorfleet_runtime::plan::{self, Device, DeviceIndex, PlaceOptions, PlanOptions, Signature, Terminals};
+use tensorfleet_runtime::{PlanCache, catalogue, partial_run};
 
 use super::config::SessionConfig;
 use super::contact::{self, Asker, Contacted};
-use super::partial_run::{self, PartialRun};
+use super::partial_run::PartialRun;
 use super::planned_step::{Callable, PlannedStep, RegisteredPartition, from_task};
 use super::running::RunningSteps;
 use super::texts;
@@ -50,7 +48,7 @@ pub(super) struct MasterSession {
     contact_timeout: Duration,
     state: RwLock<Arc<SessionState>>,
     extending: tokio::sync::Mutex<()>,
-    plans: RwLock<FxHashMap<u64, Vec<Arc<PlannedStep>>>>,
+    plans: PlanCache<PlannedStep>,
     /// Numbers the nodes that partitioning adds; held while a plan is made.
     next_name: tokio::sync::Mutex<u64>,
     /// Tasks that have been asked for a worker session and not yet been told that it is over. Not the same as the
@@ -130,7 +128,7 @@ impl MasterSession {
             peers: origin.peers,
             state: RwLock::default(),
             extending: tokio::sync::Mutex::default(),
-            plans: RwLock::default(),
+            plans: PlanCache::new(MAX_PLANS),
             next_name: tokio::sync::Mutex::default(),
             joined: Mutex::default(),
             running: RunningSteps::new(),
@@ -196,11 +194,7 @@ impl MasterSession {
         })
         .await?;
         if self.config.log_device_placement {
-            // TensorFlow prints these on the master's standard output. If nobody reads that any more, the session works anyway.
-            let mut out = std::io::stdout().lock();
-            for line in plan::describe(&state.checked, &state.placement, &state.devices) {
-                let _ = writeln!(out, "{line}");
-            }
+            plan::print_placement(&state.checked, &state.placement, &state.devices);
         }
         Ok(state)
     }
@@ -292,7 +286,7 @@ impl MasterSession {
     pub(super) async fn close(&self) {
         self.running.close().await;
         self.is_over.store(true, Ordering::Release);
-        self.plans.write().clear();
+        self.plans.clear();
         self.callables.lock().clear();
         self.partial_runs.lock().clear();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.leave()).await;
@@ -327,37 +321,27 @@ impl MasterSession {
         targets: &[&str],
         timeout: Option<Duration>,
     ) -> Result<Arc<PlannedStep>> {
-        let mut hasher = FxHasher::default();
-        (feeds, fetches, targets).hash(&mut hasher);
-        let hash = hasher.finish();
-        if let Some(plan) = self.find_plan(hash, feeds, fetches, targets) {
+        if let Some(plan) = self.plans.find(feeds, fetches, targets) {
             return Ok(plan);
         }
-        let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
-        let signature = Signature { feeds: owned(feeds), fetches: owned(fetches), targets: owned(targets) };
+        let signature = Signature::new(feeds, fetches, targets);
         let session = self.clone();
-        let made = self.peers.spawner().run(async move { session.add_plan(hash, signature).await });
+        let made = self.peers.spawner().run(async move { session.add_plan(signature).await });
         self.bounded(timeout.or(self.config.operation_timeout), made).await
     }
 
-    async fn add_plan(&self, hash: u64, signature: Signature) -> Result<Arc<PlannedStep>> {
+    async fn add_plan(&self, signature: Signature) -> Result<Arc<PlannedStep>> {
         let mut next_name = self.next_name.lock().await;
         let known = {
             let Signature { feeds, fetches, targets } = &signature;
-            self.find_plan(hash, &texts(feeds), &texts(fetches), &texts(targets))
+            self.plans.find(&texts(feeds), &texts(fetches), &texts(targets))
         };
         if let Some(plan) = known {
             return Ok(plan);
         }
         self.running.check_open()?;
         let plan = Arc::new(self.make_plan(signature, &mut next_name, Run::Whole).await?);
-        let mut plans = self.plans.write();
-        // Callables and running steps keep theirs.
-        let evicted = if plans.len() >= MAX_PLANS { std::mem::take(&mut *plans) } else { Default::default() };
-        plans.entry(hash).or_default().push(plan.clone());
-        drop(plans);
-        drop(evicted);
-        Ok(plan)
+        Ok(self.plans.insert(plan.signature.clone(), plan))
     }
 
     /// A plan for one partial run, whose state is its own.
@@ -371,26 +355,15 @@ impl MasterSession {
         made.await
     }
 
-    fn find_plan(
-        &self,
-        hash: u64,
-        feeds: &[&str],
-        fetches: &[&str],
-        targets: &[&str],
-    ) -> Option<Arc<PlannedStep>> {
-        let is_same = |plan: &&Arc<PlannedStep>| {
-            let Signature { feeds: f, fetches: g, targets: t } = &plan.signature;
-            f == feeds && g == fetches && t == targets
-        };
-        self.plans.read().get(&hash)?.iter().find(is_same).cloned()
-    }
-
     /// Plans a signature and registers its partitions.
     async fn make_plan(&self, signature: Signature, next_name: &mut u64, run: Run) -> Result<PlannedStep> {
         let state = self.state();
         let mut next = *next_name;
         // A partial run is cut where the client says, not where it would be simplest.
-        let options = PlanOptions { simplify: self.config.simplify && run == Run::Whole };
+        let options = PlanOptions {
+            simplify: self.config.simplify && run == Run::Whole,
+            terminals: Terminals::Rendezvous,
+        };
         let (plan, signature, fetch_needs, next) = blocking(move || {
             let (placement, devices) = (&state.placement, &state.devices);
             let plan = plan::plan_step(&state.checked, placement, devices, &signature, &mut next, &options)?;
@@ -452,7 +425,7 @@ impl MasterSession {
             age_seconds: self.clock.since(self.created).as_secs_f64(),
             idle_seconds: self.clock.since(usage.last).as_secs_f64(),
             graph_nodes: self.state.read().checked.graph().len(),
-            plans: self.plans.read().values().map(Vec::len).sum(),
+            plans: self.plans.len(),
             running_steps: self.running.count(),
             client: usage
                 .client

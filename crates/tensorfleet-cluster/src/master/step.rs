@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tensorfleet_core::{Code, Result, Status, Tensor, ensure};
+use tensorfleet_core::{Code, Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::{RunMetadata, StepStats};
+use tensorfleet_runtime::step_errors::{check_feeds, deadline_exceeded};
 
 use super::planned_step::{Cleanup, PlannedStep, RegisteredPartition, StepOptions, from_task};
 use super::session::MasterSession;
@@ -33,7 +34,7 @@ impl MasterSession {
         feeds: Vec<Tensor>,
         options: &StepOptions,
     ) -> Result<StepOutput> {
-        check_feeds(plan, &feeds)?;
+        check_feeds(&plan.signature.feeds, &plan.feed_dtypes, &feeds)?;
         let _running = self.running.enter()?;
         let step_id = random::step_id();
         let mut cleanup = Cleanup { workers: plan.workers(&self.peers)?, step_id, went_well: false };
@@ -61,10 +62,7 @@ impl MasterSession {
             biased;
             result = work => result,
             reason = self.running.closed() => Err(reason),
-            () = deadline => Err(Status::new(
-                Code::DeadlineExceeded,
-                format!("Deadline Exceeded: the step did not finish within {} ms", timeout.unwrap_or_default().as_millis()),
-            )),
+            () = deadline => Err(deadline_exceeded(timeout.unwrap_or_default())),
         }
     }
 
@@ -141,20 +139,6 @@ pub(super) async fn run_on_all(
             None => return consequence.map_or(Ok(outputs), |(status, _)| Err(status)),
         }
     }
-}
-
-fn check_feeds(plan: &PlannedStep, feeds: &[Tensor]) -> Result<()> {
-    let (expected, found) = (plan.feed_dtypes.len(), feeds.len());
-    ensure!(expected == found, InvalidArgument, "the step takes {expected} feeds, got {found}");
-    for ((tensor, &expected), name) in feeds.iter().zip(&plan.feed_dtypes).zip(&plan.signature.feeds) {
-        ensure!(
-            tensor.dtype() == expected,
-            InvalidArgument,
-            "The value fed for '{name}' is a {} tensor, but the graph expects {expected} there",
-            tensor.dtype()
-        );
-    }
-    Ok(())
 }
 
 /// Puts the partitions' answers together.

@@ -5,12 +5,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
-use tensorfleet_kernel::kernel::StepContext;
 use tensorfleet_kernel::rendezvous::Rendezvous;
-use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::{NodeExecStats, StepStats};
-use tensorfleet_runtime::LocalRendezvous;
 use tensorfleet_runtime::executor::{Caller, Step, Trace};
+use tensorfleet_runtime::step_errors::dead_fetch;
+use tensorfleet_runtime::{LocalRendezvous, StepServices};
 use tensorfleet_threads::Threads;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
@@ -185,11 +184,10 @@ fn prepare(
     });
     let trace = wants_trace.then(Trace::begin);
     let (sender, requests) = unbounded_channel();
-    let context = StepContext {
+    let services = StepServices {
         step_id: entry.id,
         device: session.device_text.clone(),
         resources: session.resources.clone(),
-        step_resources: ResourceManager::new("step"),
         rendezvous: Arc::new(StepRendezvous {
             entry: entry.clone(),
             session: session.clone(),
@@ -197,11 +195,9 @@ fn prepare(
             requests: sender,
         }),
         cancellation: cancellation.clone(),
-        functions: graph.executable.functions().clone(),
         threads: threads.clone(),
     };
-    let step =
-        Step::new(graph.executable.clone(), Arc::new(context), Vec::new(), trace.clone(), Box::new(on_done));
+    let step = graph.partition.step(services, Vec::new(), trace.clone(), Box::new(on_done));
     let step = step.ok_or_else(|| Status::internal("a registered graph takes arguments"))?;
     Ok(Started { step, cancellation, awaited, requests, trace })
 }
@@ -227,12 +223,7 @@ fn put(rendezvous: &LocalRendezvous, values: Vec<(RendezvousKey, Tensor)>) -> Re
 }
 
 fn live(key: RendezvousKey, value: Option<Tensor>) -> Result<(RendezvousKey, Tensor)> {
-    let tensor = value.ok_or_else(|| {
-        Status::invalid_argument(format!(
-            "The tensor returned for {} was not valid: it is on a branch not taken",
-            key.edge_name()
-        ))
-    })?;
+    let tensor = value.ok_or_else(|| dead_fetch(key.edge_name()))?;
     Ok((key, tensor))
 }
 
@@ -254,7 +245,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 fn stats(trace: &Trace, awaited: &Awaited, session: &WorkerSession, graph: &RegisteredGraph) -> StepStats {
-    let mut device = trace.to_device_stats(&graph.executable, &session.device_text);
+    let mut device = graph.partition.step_stats(trace, &session.device_text);
     device.node_stats.extend(awaited.take_transfers().into_iter().map(transfer_stats));
     StepStats { dev_stats: vec![device] }
 }

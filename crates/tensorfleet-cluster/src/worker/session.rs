@@ -11,10 +11,8 @@ use tensorfleet_core::{DeviceName, GraphLimits, Result, Status, ensure};
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::GraphDef;
 use tensorfleet_rpc::Connection;
-use tensorfleet_runtime::Kernels;
-use tensorfleet_runtime::catalogue;
 use tensorfleet_runtime::checked_graph::CheckedGraph;
-use tensorfleet_runtime::executor::Executable;
+use tensorfleet_runtime::{CompiledPartition, Kernels, catalogue, compile_partition};
 
 use crate::graph_version;
 use crate::peers::Peers;
@@ -45,7 +43,7 @@ struct Usage {
 
 /// A partition, compiled.
 pub(crate) struct RegisteredGraph {
-    pub(super) executable: Arc<Executable>,
+    pub(super) partition: CompiledPartition,
     graph: CheckedGraph,
 }
 
@@ -103,14 +101,14 @@ impl WorkerSession {
         }
         let mut graph = CheckedGraph::new(catalogue::linked());
         graph.extend(def, &GraphLimits::default())?;
-        let executable = Arc::new(Executable::compile(graph.graph(), graph.catalogue(), &self.kernels)?);
+        let partition = compile_partition(graph.graph(), graph.catalogue(), &self.kernels)?;
         ensure!(
-            executable.num_args() == 0 && executable.num_results() == 0,
+            !partition.has_arguments_or_results(),
             InvalidArgument,
             "a registered graph takes its inputs from the rendezvous: it may not contain _Arg and _Retval"
         );
         let handle = format!("{:016x}", self.next_graph.fetch_add(1, Ordering::Relaxed));
-        self.graphs.lock().insert(handle.clone(), Arc::new(RegisteredGraph { executable, graph }));
+        self.graphs.lock().insert(handle.clone(), Arc::new(RegisteredGraph { partition, graph }));
         Ok(handle)
     }
 

@@ -1,9 +1,9 @@
 //! Where a session runs its graph: in this process, or on the master of a server.
 
-use tensorfleet_cluster::{RemoteCallable, RemoteRunOptions, RemoteSession};
+use tensorfleet_cluster::{RemoteCallable, RemotePartialRun, RemoteRunOptions, RemoteSession};
 use tensorfleet_core::{Result, Tensor};
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata};
-use tensorfleet_runtime::{Callable, DirectSession, RunOptions};
+use tensorfleet_runtime::{Callable, DirectSession, PartialRun, RunOptions};
 
 pub(crate) enum Backend {
     Direct(DirectSession),
@@ -14,6 +14,12 @@ pub(crate) enum Backend {
 pub(crate) enum PreparedCall {
     Direct(Callable),
     Remote(RemoteCallable),
+}
+
+/// A run in parts that a backend has begun.
+pub(crate) enum BegunPartialRun {
+    Direct(PartialRun),
+    Remote(RemotePartialRun),
 }
 
 /// Whether a run is to be recorded.
@@ -38,6 +44,22 @@ impl Backend {
         })
     }
 
+    pub(crate) fn begin_partial_run(
+        &self,
+        feeds: &[&str],
+        fetches: &[&str],
+        targets: &[&str],
+    ) -> Result<BegunPartialRun> {
+        Ok(match self {
+            Backend::Direct(session) => {
+                BegunPartialRun::Direct(session.begin_partial_run(feeds, fetches, targets)?)
+            }
+            Backend::Remote(session) => {
+                BegunPartialRun::Remote(session.begin_partial_run(feeds, fetches, targets)?)
+            }
+        })
+    }
+
     pub(crate) fn close(&self) -> Result<()> {
         match self {
             Backend::Direct(session) => session.close(),
@@ -49,6 +71,19 @@ impl Backend {
         match self {
             Backend::Direct(session) => Ok(session.list_devices()),
             Backend::Remote(session) => session.list_devices(),
+        }
+    }
+}
+
+impl BegunPartialRun {
+    /// Gives some of the feeds and takes some of the fetches; waits for these.
+    pub(crate) fn run(&self, feeds: &[(&str, Tensor)], fetches: &[&str]) -> Result<Vec<Tensor>> {
+        match self {
+            BegunPartialRun::Direct(run) => run.run(feeds, fetches, &RunOptions::default()),
+            BegunPartialRun::Remote(run) => {
+                let feeds: Vec<(&str, &Tensor)> = feeds.iter().map(|(name, value)| (*name, value)).collect();
+                run.run(&feeds, fetches)
+            }
         }
     }
 }

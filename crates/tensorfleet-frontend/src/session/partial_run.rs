@@ -4,11 +4,10 @@
 //! taken as soon as they can be computed; what has been computed for one result is not computed again for the next.
 
 use smallvec::SmallVec;
-use tensorfleet_cluster::RemotePartialRun;
 use tensorfleet_core::{Endpoint, Result, Status, Tensor, ensure};
 use tensorfleet_kernel::builder::GraphBuilder;
 
-use super::backend::Backend;
+use super::backend::BegunPartialRun;
 use super::fetch::{Fetch, Request, Results};
 use super::session::{Feed, Session, tensor_name};
 use crate::graph::{Graph, IntoTensor, Output};
@@ -16,22 +15,21 @@ use crate::graph::{Graph, IntoTensor, Output};
 /// A run in parts; see [`Session::partial_run`].
 pub struct PartialRun<'a> {
     session: &'a Session,
-    run: RemotePartialRun,
+    run: BegunPartialRun,
 }
 
 impl Session {
     /// Begins a run in parts, which will be fed `feeds` and asked for `fetch`. Operations in `fetch` run as soon as
-    /// they can. It is over when everything has been taken. Sessions on a server only.
+    /// they can. It is over when everything has been fed and taken.
     ///
     /// ```
-    /// # use tensorfleet::{DType, Graph, Server, Session};
-    /// # let server = Server::local()?;
+    /// # use tensorfleet::{DType, Graph, Session};
     /// let g = Graph::new();
     /// let (x, y) = (g.placeholder(DType::Float, ()), g.placeholder(DType::Float, ()));
     /// let doubled = &x * 2.0;
     /// let sum = &doubled + &y;
     ///
-    /// let session = Session::connect(&server.target(), &g)?;
+    /// let session = Session::new(&g);
     /// let run = session.partial_run(&[&x, &y], (&doubled, &sum))?;
     /// let doubled = run.feed(&x, 3.0).run(&doubled)?.to_scalar::<f32>()?;
     /// let sum = run.feed(&y, doubled + 1.0).run(&sum)?.to_scalar::<f32>()?;
@@ -39,12 +37,6 @@ impl Session {
     /// # Ok::<(), tensorfleet::Status>(())
     /// ```
     pub fn partial_run<F: Fetch>(&self, feeds: &[&Output], fetch: F) -> Result<PartialRun<'_>> {
-        let Backend::Remote(remote) = self.backend() else {
-            return Err(Status::unimplemented(
-                "a session in this process has no partial runs: connect to a server, for example to \
-                 Server::local()?.target()",
-            ));
-        };
         let mut request = Request::new(self.graph());
         fetch.request(&mut request)?;
         self.extend_to_graph()?;
@@ -54,7 +46,8 @@ impl Session {
             let targets = request.targets.iter().map(|&node| builder.node(node).name.to_string());
             (names(builder, &feeds), names(builder, &request.fetches), targets.collect::<Vec<_>>())
         });
-        let run = remote.begin_partial_run(&as_strs(&feeds), &as_strs(&fetches), &as_strs(&targets))?;
+        let run =
+            self.backend().begin_partial_run(&as_strs(&feeds), &as_strs(&fetches), &as_strs(&targets))?;
         Ok(PartialRun { session: self, run })
     }
 }
@@ -114,8 +107,8 @@ impl PartialStep<'_> {
             let feeds = self.feeds.iter().map(|(endpoint, _)| tensor_name(builder, *endpoint));
             Ok((feeds.collect::<Vec<_>>(), names(builder, &request.fetches)))
         })?;
-        let named: Vec<(&str, &Tensor)> =
-            feeds.iter().zip(&self.feeds).map(|(name, (_, value))| (name.as_str(), value)).collect();
+        let named: Vec<(&str, Tensor)> =
+            feeds.iter().zip(self.feeds).map(|(name, (_, value))| (name.as_str(), value)).collect();
         let results = self.run.run.run(&named, &as_strs(&fetches))?;
         fetch.take(&mut Results::new(results))
     }

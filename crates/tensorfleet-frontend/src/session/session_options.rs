@@ -25,7 +25,8 @@ use tensorfleet_threads::{ThreadCounts, Threads};
 pub struct SessionOptions {
     /// Lets nodes that ask for a missing device run on one that exists.
     pub allow_soft_placement: bool,
-    /// Makes the server log the device of every node. Has no effect in a session on this process, which has one.
+    /// Prints the device of every node, on the standard output of the process whose master places them: the server, or this
+    /// one.
     pub log_device_placement: bool,
     /// Only tasks that one of these matches are part of the session, and waited for; all if there are none.
     pub device_filters: Vec<String>,
@@ -80,8 +81,10 @@ impl SessionOptions {
     pub(crate) fn for_this_process(self) -> tensorfleet_runtime::SessionOptions {
         tensorfleet_runtime::SessionOptions {
             allow_soft_placement: self.allow_soft_placement,
+            log_device_placement: self.log_device_placement,
             operation_timeout: self.operation_timeout,
             graph_limits: self.graph_limits,
+            ..Default::default()
         }
     }
 

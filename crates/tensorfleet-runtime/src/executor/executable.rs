@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tensorfleet_core::{Graph, NodeId, Result, bail, ensure};
-use tensorfleet_kernel::functions::Functions;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::op::{Cost, Flow};
 use tensorfleet_kernel::{Catalogue, NodeSpec};
 
 use super::counts::{Counts, MAX_INPUTS};
 use super::experience::Experience;
-use super::frames::{EnterAttrs, FrameIndex, Frames};
-use crate::functions::Library;
+use crate::plan::{EnterAttrs, FrameIndex, FrameInfo, Frames};
 
 /// Gives the kernel of a node. A session keeps the kernels of stateful ops, so that their state (a random stream, a
 /// private queue) goes on from step to step and is the same in every plan that contains the node.
@@ -46,7 +44,6 @@ pub struct Executable {
     pub(super) num_args: usize,
     pub(super) num_results: usize,
     has_transfers: bool,
-    functions: Arc<dyn Functions>,
 }
 
 /// A compiled node.
@@ -150,7 +147,6 @@ impl Executable {
             num_args: 0,
             num_results: 0,
             has_transfers: specs.iter().any(|spec| spec.op().flow == Flow::Transfer),
-            functions: Library::of(graph, catalogue),
         };
         let passes_reference = passes_reference(graph, &specs);
         for (index, spec) in specs.iter().enumerate() {
@@ -174,11 +170,6 @@ impl Executable {
     /// Whether the graph sends or receives.
     pub fn has_transfers(&self) -> bool {
         self.has_transfers
-    }
-
-    /// The functions that its nodes may call, for the context of a step.
-    pub fn functions(&self) -> &Arc<dyn Functions> {
-        &self.functions
     }
 
     fn add_node(
@@ -286,7 +277,7 @@ impl Executable {
 }
 
 impl FrameLayout {
-    fn empty(info: &super::frames::FrameInfo) -> FrameLayout {
+    fn empty(info: &FrameInfo) -> FrameLayout {
         FrameLayout {
             name: info.name.clone(),
             num_slots: 0,
@@ -357,25 +348,4 @@ fn reference_kinds(
         })
         .collect();
     kinds.iter().any(|&kind| kind != InputKind::Value).then_some(kinds)
-}
-
-#[cfg(test)]
-mod tests {
-    use tensorfleet_core::Code;
-
-    use super::*;
-    use crate::kernels::Kernels;
-    use crate::plan::testing::graph;
-
-    #[test]
-    fn a_result_or_argument_beyond_the_graph_is_refused() {
-        let compiled = |text: &str| {
-            Executable::compile(graph(text).graph(), crate::catalogue::linked(), &Kernels::for_one_graph())
-        };
-        assert_eq!(compiled("x = Const | value=1\nr = _Retval(x) | index=1").unwrap().num_results(), 2);
-        for text in ["x = Const | value=1\nr = _Retval(x) | index=2147483647", "a = _Arg | index=1000000000"]
-        {
-            assert_eq!(compiled(text).map(|_| ()).unwrap_err().code(), Code::InvalidArgument, "{text}");
-        }
-    }
 }

@@ -15,9 +15,9 @@ use tensorfleet_kernel::kernel::{FrameIteration, Value};
 
 use super::counts::Counts;
 use super::executable::FrameLayout;
-use super::frames::FrameIndex;
 use super::slots::Slots;
 use super::step::{ReadyList, Step, Values};
+use crate::plan::FrameIndex;
 
 /// An iteration; `None` is the root's only one.
 pub(super) type IterationRef = Option<Arc<Iteration>>;

@@ -12,13 +12,11 @@ mod counts;
 mod errands;
 mod executable;
 mod experience;
-mod frames;
 mod loops;
 mod slots;
 mod step;
 mod trace;
 
 pub use executable::{Executable, KernelSource};
-pub(crate) use frames::{EnterAttrs, FrameIndex, Frames};
 pub use step::{Caller, OnStepDone, Step, lend_thread};
 pub use trace::Trace;

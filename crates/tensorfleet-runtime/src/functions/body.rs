@@ -12,7 +12,9 @@ use tensorfleet_core::{DType, Endpoint, Node, NodeId, Result, Status, bail, ensu
 use tensorfleet_kernel::{Catalogue, NodeSpec};
 use tensorfleet_proto::tensorflow::attr_value::Value;
 use tensorfleet_proto::tensorflow::op_def::ArgDef;
-use tensorfleet_proto::tensorflow::{AttrValue, FunctionDef, NameAttrList, NodeDef, OpDef};
+use tensorfleet_proto::tensorflow::{
+    AttrValue, FunctionDef, FunctionDefLibrary, NameAttrList, NodeDef, OpDef,
+};
 
 /// Bounds what one int attribute can claim, before anything is allocated for it.
 const MAX_REPEATED: i64 = 1 << 16;
@@ -88,6 +90,20 @@ impl Body {
 }
 
 /// The signature of a function.
+/// The dtypes of the arguments and results of a function of `library`, called with these attributes.
+pub(crate) fn edge_types(
+    library: &FunctionDefLibrary,
+    catalogue: &'static Catalogue,
+    call: &NameAttrList,
+) -> Result<(Vec<DType>, Vec<DType>)> {
+    let mut index = FunctionIndex::new(catalogue);
+    for function in &library.function {
+        index.insert(&signature(function)?.name, function);
+    }
+    let body = Body::resolve(&index, call)?;
+    Ok((body.arguments, body.result_types))
+}
+
 pub(super) fn signature(function: &FunctionDef) -> Result<&OpDef> {
     function.signature.as_ref().ok_or_else(|| Status::invalid_argument("the function has no signature"))
 }

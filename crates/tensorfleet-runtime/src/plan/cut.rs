@@ -5,15 +5,17 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{
-    DType, Endpoint, Graph, Node, NodeId, RendezvousEdge, RendezvousKey, Result, Shape, Status, Tensor,
+    DType, Endpoint, Graph, Node, NodeId, RendezvousEdge, RendezvousKey, Result, Status, ensure,
 };
 use tensorfleet_kernel::op::Flow;
 
+use super::constants::empty_constant;
 use super::device::{Device, DeviceIndex};
 use super::loops::ControlLoops;
 use super::names::Names;
-use super::partition::{Partition, Tasks};
+use super::partition::{Partition, Terminals};
 use super::step_graph::{Boundary, StepGraph};
+use super::tasks::Tasks;
 use crate::functions::reachable;
 
 /// Cuts `step`, a part of the graph `whole`, into one partition for each task.
@@ -24,11 +26,18 @@ pub(super) fn cut(
     tasks: Tasks,
     loops: ControlLoops,
     names: Names<'_>,
+    terminals: Terminals,
 ) -> Result<Vec<Partition>> {
     let mut cut = Cut::new(devices, tasks, loops, names);
+    if terminals == Terminals::Arguments {
+        cut.add_arguments(&step)?;
+    }
     cut.distribute(&mut step);
     cut.connect(&step)?;
-    cut.add_fetches(&step)?;
+    match terminals {
+        Terminals::Arguments => cut.add_results(&step)?,
+        Terminals::Rendezvous => cut.add_fetches(&step)?,
+    }
     cut.finish(whole)
 }
 
@@ -93,6 +102,52 @@ impl<'a> Cut<'a> {
             received: FxHashMap::default(),
             fed: FxHashMap::default(),
         }
+    }
+
+    /// Adds an argument for every feed, whether it is used or not: they are counted off. They stand first, so that they
+    /// run first.
+    fn add_arguments(&mut self, step: &StepGraph) -> Result<()> {
+        let mut devices = step.iter().filter_map(|(_, node)| node.device);
+        let Some(device) = devices.next() else { return Ok(()) };
+        ensure!(
+            devices.all(|other| self.tasks.are_together(device, other)),
+            Internal,
+            "only a step of one task takes arguments"
+        );
+        let draft = self.draft(device);
+        for (index, boundary) in step.feeds.iter().enumerate() {
+            let node = self.terminal("_Arg", "_arg", boundary, index, device);
+            let node = self.drafts[draft].push(node);
+            self.fed.insert((NodeId::from_index(index), draft), node);
+        }
+        Ok(())
+    }
+
+    fn add_results(&mut self, step: &StepGraph) -> Result<()> {
+        for (index, fetch) in step.fetches.iter().enumerate() {
+            let device = step.get(fetch.source.node).device.ok_or_else(feed_is_fetched)?;
+            let mut node = self.terminal("_Retval", "_retval", &fetch.boundary, index, device);
+            node.inputs.push(Endpoint::new(self.local[fetch.source.node.index()], fetch.source.slot));
+            let draft = self.draft(device);
+            self.drafts[draft].push(node);
+        }
+        Ok(())
+    }
+
+    fn terminal(
+        &self,
+        op: &str,
+        prefix: &str,
+        boundary: &Boundary,
+        index: usize,
+        device: DeviceIndex,
+    ) -> Node {
+        let name = format!("{}_{index}", boundary_name(prefix, boundary));
+        let mut node = Node::new(self.names.reserved(name), op);
+        node.device = self.devices[device.index()].text.clone();
+        node.attrs.insert("T".into(), boundary.dtype.into_attr());
+        node.attrs.insert("index".into(), (index as i64).into_attr());
+        node
     }
 
     /// Moves every node into the draft of its task. Their edges are drawn when all have their new ids.
@@ -196,7 +251,7 @@ impl<'a> Cut<'a> {
             return Ok(known);
         }
         let name = &producer.node.name;
-        let mut token = empty_const(self.names.fresh(&format!("{name}/ctrl")))?;
+        let mut token = empty_constant(&self.names.fresh(&format!("{name}/ctrl")))?;
         token.device = self.devices[from.index()].text.clone();
         token.control_inputs.push(self.local[before.index()]);
         let draft = self.draft(from);
@@ -286,8 +341,7 @@ impl<'a> Cut<'a> {
         let mut times: FxHashMap<(Arc<str>, u32), usize> = FxHashMap::default();
         for (index, fetch) in step.fetches.iter().enumerate() {
             let boundary = &fetch.boundary;
-            let device = step.get(fetch.source.node).device;
-            let device = device.ok_or_else(|| Status::internal("a feed is fetched"))?;
+            let device = step.get(fetch.source.node).device.ok_or_else(feed_is_fetched)?;
             self.loops.check_fetchable(fetch)?;
             let mut name = boundary_name("_send", boundary);
             let mut tensor_name = format!("{}:{}", boundary.name, boundary.slot);
@@ -336,10 +390,6 @@ fn boundary_name(prefix: &str, boundary: &Boundary) -> String {
     format!("{prefix}_{}_{}", boundary.name, boundary.slot)
 }
 
-/// A constant without elements, for what only says that something happened.
-pub(super) fn empty_const(name: String) -> Result<Node> {
-    let mut node = Node::new(name, "Const");
-    node.attrs.insert("dtype".into(), DType::Float.into_attr());
-    node.attrs.insert("value".into(), Tensor::zeros(DType::Float, Shape::new(&[0])?)?.into_attr());
-    Ok(node)
+fn feed_is_fetched() -> Status {
+    Status::internal("a feed is fetched")
 }

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use tensorfleet_core::attr::{FromAttr, IntoAttr};
-use tensorfleet_core::{Endpoint, Node, NodeId, Result, Tensor};
+use tensorfleet_core::attr::FromAttr;
+use tensorfleet_core::{Endpoint, NodeId, Result, Tensor};
 use tensorfleet_kernel::NodeSpec;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::file_access::FileAccess;
@@ -20,6 +20,7 @@ use tensorfleet_kernel::shape_context::{InputShape, ShapeContext};
 use tensorfleet_proto::tensorflow::attr_value;
 use tensorfleet_threads::Threads;
 
+use super::constants::{constant, is_constant};
 use super::names::Names;
 use super::step_graph::{StepGraph, StepNode};
 use crate::rendezvous::LocalRendezvous;
@@ -64,19 +65,20 @@ impl Folder {
         &mut self,
         step: &mut StepGraph,
         id: NodeId,
-        names: &mut Names<'_>,
+        names: &Names<'_>,
     ) -> Result<Option<Vec<Endpoint>>> {
         let Some(outputs) = self.compute(step, id) else { return Ok(None) };
         self.total_bytes += outputs.iter().map(Tensor::byte_size).sum::<usize>();
         let Some(device) = step.get(id).device else { return Ok(None) };
         let name = step.get(id).node.name.clone();
         let mut endpoints = Vec::with_capacity(outputs.len());
-        for output in &outputs {
+        for (slot, output) in outputs.iter().enumerate() {
             let endpoint = if outputs.len() == 1 {
                 step.nodes[id.index()] = StepNode::new(constant(&name, output), device, step.catalogue)?;
                 Endpoint::new(id, 0)
             } else {
-                let name = names.fresh(&format!("{name}/folded"));
+                // The same in every plan, so that a session that keeps kernels by name keeps one.
+                let name = names.reserved(format!("{name}/folded_{slot}"));
                 Endpoint::new(step.add(constant(&name, output), device)?, 0)
             };
             self.values.insert(endpoint, Some(output.clone()));
@@ -151,11 +153,6 @@ impl Folder {
     }
 }
 
-/// Whether a node is a constant that is there whenever the step starts.
-pub(super) fn is_constant(node: &StepNode) -> bool {
-    &*node.node.op == "Const" && node.node.control_inputs.is_empty()
-}
-
 /// A bound on the size of all outputs, if one is known for these inputs.
 fn output_bytes(spec: &NodeSpec<'_>, inputs: &[Tensor]) -> Option<usize> {
     if NEVER_LONGER.contains(&spec.op().name) {
@@ -179,11 +176,4 @@ fn output_bytes(spec: &NodeSpec<'_>, inputs: &[Tensor]) -> Option<usize> {
         total = total.checked_add(bytes)?;
     }
     Some(total)
-}
-
-fn constant(name: &str, value: &Tensor) -> Node {
-    let mut node = Node::new(name, "Const");
-    node.attrs.insert("dtype".into(), value.dtype().into_attr());
-    node.attrs.insert("value".into(), value.clone().into_attr());
-    node
 }

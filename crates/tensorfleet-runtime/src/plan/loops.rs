@@ -14,12 +14,12 @@ use tensorfleet_core::{DType, Endpoint, Graph, Node, NodeId, Result, Status, ens
 use tensorfleet_kernel::NodeSpec;
 use tensorfleet_kernel::op::Flow;
 
-use super::cut::empty_const;
+use super::constants::empty_constant;
 use super::device::DeviceIndex;
+use super::frames::{EnterAttrs, FrameIndex, Frames};
 use super::names::Names;
-use super::partition::Tasks;
 use super::step_graph::{Fetch, StepGraph};
-use crate::executor::{EnterAttrs, FrameIndex, Frames};
+use super::tasks::Tasks;
 
 /// The control loops of a step.
 #[derive(Default)]
@@ -209,7 +209,7 @@ impl Builder<'_, '_> {
         let start = match self.merges.get(&(info.parent, device)) {
             Some(&outer) => outer,
             None => {
-                let node = empty_const(self.names.fresh(&near))?;
+                let node = empty_constant(&self.names.fresh(&near))?;
                 self.step.add(node, device)?
             }
         };

@@ -11,6 +11,7 @@
 //! implementation with more kernels and other devices. So the only rule about types is that a device that is not a CPU
 //! must be asked for by task and type.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -70,7 +71,7 @@ pub fn place(
 
 /// The lines of `log_device_placement`, in the order in which nodes are placed: those that go to their consumers come
 /// last.
-pub fn describe<'a>(
+pub(super) fn describe<'a>(
     checked: &'a CheckedGraph,
     placement: &'a [DeviceIndex],
     devices: &'a [Device],
@@ -84,6 +85,15 @@ pub fn describe<'a>(
         let device = devices.get(placement.get(id.index())?.index())?;
         Some(format!("{}: ({}): {}", node.name, node.op, device.text))
     })
+}
+
+/// Prints the lines of `log_device_placement` on standard output, as TensorFlow's masters do. If nobody reads that any
+/// more, the session works anyway.
+pub fn print_placement(checked: &CheckedGraph, placement: &[DeviceIndex], devices: &[Device]) {
+    let mut out = std::io::stdout().lock();
+    for line in describe(checked, placement, devices) {
+        let _ = writeln!(out, "{line}");
+    }
 }
 
 struct Placer<'a> {

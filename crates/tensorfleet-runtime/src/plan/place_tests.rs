@@ -2,6 +2,7 @@
 
 use tensorfleet_core::{Code, DeviceName, NodeId, Result};
 
+use super::place::describe;
 use super::testing::{devices, extend, graph, short};
 use super::*;
 use crate::checked_graph::CheckedGraph;

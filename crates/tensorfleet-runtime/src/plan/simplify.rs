@@ -14,11 +14,12 @@ use tensorfleet_core::{Endpoint, NodeId, Result};
 use tensorfleet_kernel::op::Flow;
 use tensorfleet_proto::Message;
 
-use super::fold::{Folder, is_constant};
+use super::constants::is_constant;
+use super::fold::Folder;
 use super::names::Names;
-use super::partition::Tasks;
 use super::spread::spread_constants;
 use super::step_graph::{StepGraph, StepNode};
+use super::tasks::Tasks;
 
 /// Nodes with bigger attributes are not compared: they are constants, and rarely equal.
 const MAX_COMPARED_BYTES: usize = 4 << 10;
@@ -63,7 +64,7 @@ struct Pass {
 }
 
 impl Pass {
-    fn visit(&mut self, step: &mut StepGraph, id: NodeId, names: &mut Names<'_>) -> Result<()> {
+    fn visit(&mut self, step: &mut StepGraph, id: NodeId, names: &Names<'_>) -> Result<()> {
         self.passes_variable[id.index()] = self.is_variable(step, id);
         self.redirect(step, id);
         if step.get(id).op.flow != Flow::Plain || step.get(id).device.is_none() {

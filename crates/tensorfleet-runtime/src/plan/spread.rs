@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 use tensorfleet_core::{Endpoint, NodeId, Result};
 use tensorfleet_proto::Message;
 
+use super::constants::is_constant;
 use super::device::DeviceIndex;
-use super::fold::is_constant;
 use super::names::Names;
-use super::partition::Tasks;
 use super::step_graph::StepGraph;
+use super::tasks::Tasks;
 
 /// Bigger ones travel: who put them on a task may have meant their memory.
 const MAX_BYTES: usize = 4 << 10;

@@ -10,7 +10,7 @@ use tensorfleet_kernel::op::{Flow, Op};
 use tensorfleet_kernel::{Catalogue, NodeSpec};
 
 use super::device::DeviceIndex;
-use super::prune::{Demand, Feeds, Signature, is_fed_placeholder};
+use super::signature::{Demand, Feeds, Signature, is_fed_placeholder};
 use crate::checked_graph::{CheckedGraph, check_edge};
 
 /// A node of a [`StepGraph`].

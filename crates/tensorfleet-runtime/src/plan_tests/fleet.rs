@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use tensorfleet_core::{GraphLimits, Result, Status, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
-use tensorfleet_kernel::kernel::StepContext;
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_threads::Threads;
 
-use super::*;
 use crate::catalogue;
 use crate::checked_graph::CheckedGraph;
-use crate::executor::{Executable, Step};
+use crate::executor::Caller;
+use crate::function_library::compile_partition;
 use crate::kernels::Kernels;
+use crate::partition::StepServices;
+use crate::plan::*;
 use crate::rendezvous::LocalRendezvous;
 
 /// Tasks with their state.
@@ -72,7 +73,7 @@ impl Fleet {
         signature: &Signature,
         simplify: bool,
     ) -> Result<StepPlan> {
-        let options = PlanOptions { simplify };
+        let options = PlanOptions { simplify, terminals: Terminals::Rendezvous };
         plan_step(checked, placement, &self.devices, signature, &mut self.counter, &options)
     }
 
@@ -109,24 +110,20 @@ impl Fleet {
             let mut checked = CheckedGraph::new(catalogue::linked());
             checked.extend(partition.graph.to_graph_def(), &GraphLimits::default())?;
             let worker = &self.tasks[partition.device.index()];
-            let executable =
-                Arc::new(Executable::compile(checked.graph(), checked.catalogue(), &worker.kernels)?);
-            let context = Arc::new(StepContext {
+            let compiled = compile_partition(checked.graph(), checked.catalogue(), &worker.kernels)?;
+            let services = StepServices {
                 step_id: self.step_id,
                 device: self.devices[partition.device.index()].text.clone(),
                 resources: worker.resources.clone(),
-                step_resources: ResourceManager::new("step"),
                 rendezvous: rendezvous.clone(),
                 cancellation: cancellation.clone(),
-                functions: executable.functions().clone(),
                 threads: Threads::of_process().clone(),
-            });
-            starts.push((executable, context));
-        }
-        for (executable, context) in starts {
+            };
             let sender = sender.clone();
-            Step::start(executable, context, vec![], Box::new(move |result| sender.send(result).unwrap()));
+            let on_done = Box::new(move |result| sender.send(result).unwrap());
+            starts.push(compiled.step(services, vec![], None, on_done).unwrap());
         }
+        starts.iter().for_each(|step| step.run(Caller::Waits));
         let mut failure: Option<Status> = None;
         for _ in &plan.partitions {
             let result = receiver.recv_timeout(PATIENCE);
@@ -149,23 +146,26 @@ impl Fleet {
     }
 }
 
-/// The same step without partitions, as a session of one process runs it.
+/// The same step on one task, as a session of one process runs it, with nothing simplified.
 pub(crate) fn run_whole(checked: &CheckedGraph, signature: &Signature, feeds: &[Tensor]) -> Result<Results> {
-    let pruned = prune(checked, signature)?;
-    let executable = Arc::new(Executable::compile(&pruned, checked.catalogue(), &Kernels::for_one_graph())?);
-    let context = Arc::new(StepContext {
+    let device = testing::devices(&["localhost:0"]).remove(0);
+    let options = PlanOptions { simplify: false, terminals: Terminals::Arguments };
+    let (partition, _) = plan_on(&device, checked, signature, &mut 0, &options)?;
+    let services = StepServices {
         step_id: 1,
-        device: "/job:localhost/replica:0/task:0/device:CPU:0".into(),
+        device: device.text,
         resources: Arc::new(ResourceManager::new("localhost")),
-        step_resources: ResourceManager::new("step"),
         rendezvous: Arc::new(LocalRendezvous::new()),
         cancellation: Arc::new(Cancellation::new()),
-        functions: executable.functions().clone(),
         threads: Threads::of_process().clone(),
-    });
+    };
     let (sender, receiver) = mpsc::channel();
-    Step::start(executable, context, feeds.to_vec(), Box::new(move |result| sender.send(result).unwrap()));
-    receiver.recv_timeout(PATIENCE).expect("the step without partitions hangs")
+    let on_done = Box::new(move |result| sender.send(result).unwrap());
+    let compiled = compile_partition(&partition.graph, checked.catalogue(), &Kernels::for_one_graph())?;
+    if let Some(step) = compiled.step(services, feeds.to_vec(), None, on_done) {
+        step.run(Caller::Waits);
+    }
+    receiver.recv_timeout(PATIENCE).expect("the step on one task hangs")
 }
 
 /// What a step is asked for, names separated by spaces.

@@ -4,8 +4,8 @@ use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{Code, Node, Tensor};
 
 use super::fleet::{Fleet, run_whole, signature};
-use super::testing::{graph, show};
-use super::*;
+use crate::plan::testing::{graph, show};
+use crate::plan::*;
 
 /// The graph of a recorded session of two tasks: a variable and its updates on ps, the rest on worker.
 const TWO_TASKS: &str = "
@@ -207,7 +207,7 @@ fn devices_of_one_task_are_cut_by_the_task_itself() {
         &devices,
         &signature("p", "b c", ""),
         &mut 0,
-        &PlanOptions { simplify: false },
+        &PlanOptions { simplify: false, terminals: Terminals::Rendezvous },
     )
     .unwrap();
     assert_eq!(plan.partitions.len(), 1);

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use tensorfleet_core::Tensor;
 
-use super::DeviceIndex;
 use super::fleet::{Fleet, run_whole, signature};
-use super::testing::graph;
+use crate::plan::DeviceIndex;
+use crate::plan::testing::graph;
 
 /// A piece of a random graph; numbers choose among the values made so far.
 #[derive(Clone, Debug)]

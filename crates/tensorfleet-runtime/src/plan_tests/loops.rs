@@ -3,7 +3,7 @@
 use tensorfleet_core::{Code, Tensor};
 
 use super::fleet::{Fleet, run_whole, signature};
-use super::testing::{graph, show};
+use crate::plan::testing::{graph, show};
 
 /// Counts to three; the addition is on ps.
 const COUNT: &str = "

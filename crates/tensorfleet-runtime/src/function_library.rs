@@ -1,30 +1,34 @@
-//! [`Library`]: the functions of a graph, compiled when something asks for them.
+//! [`Library`]: the functions of a graph, compiled when something asks for them, and partitions compiled with theirs.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::attr::IntoAttr;
-use tensorfleet_core::{DType, Graph, GraphLimits, Node, Result, Status, Tensor, ensure};
+use tensorfleet_core::{DType, DeviceName, Graph, GraphLimits, Result, Status, Tensor, ensure};
 use tensorfleet_kernel::Catalogue;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::functions::{CallContext, Function, Functions, OnReturn};
-use tensorfleet_kernel::kernel::StepContext;
-use tensorfleet_kernel::resource::ResourceManager;
-use tensorfleet_proto::tensorflow::attr_value::Value;
-use tensorfleet_proto::tensorflow::{
-    AttrValue, FunctionDef, FunctionDefLibrary, GraphDef, NameAttrList, NodeDef,
-};
+use tensorfleet_proto::tensorflow::{FunctionDefLibrary, GraphDef, NameAttrList, NodeDef};
 
-use super::body::{Body, FunctionIndex, signature};
 use crate::checked_graph::CheckedGraph;
-use crate::executor::{Caller, Executable, Step};
+use crate::executor::{Caller, KernelSource, Step};
+use crate::functions::edge_types;
 use crate::kernels::Kernels;
-use crate::plan::{Signature, prune};
+use crate::partition::{CompiledPartition, StepServices};
+use crate::plan::{Device, PlanOptions, Signature, Terminals, plan_on};
 use crate::rendezvous::LocalRendezvous;
 
+/// Compiles a partition, with the functions that its graph carries.
+pub fn compile_partition(
+    graph: &Graph,
+    catalogue: &'static Catalogue,
+    kernels: &dyn KernelSource,
+) -> Result<CompiledPartition> {
+    CompiledPartition::compile(graph, catalogue, kernels, Library::of(graph, catalogue))
+}
+
 /// Functions of one graph, each compiled at most once.
-pub(crate) struct Library {
+struct Library {
     catalogue: &'static Catalogue,
     definitions: FunctionDefLibrary,
     compiled: Mutex<Vec<(NameAttrList, Arc<CompiledFunction>)>>,
@@ -32,7 +36,7 @@ pub(crate) struct Library {
 
 impl Library {
     /// The functions that the nodes of `graph` may call.
-    pub(crate) fn of(graph: &Graph, catalogue: &'static Catalogue) -> Arc<Library> {
+    fn of(graph: &Graph, catalogue: &'static Catalogue) -> Arc<Library> {
         let definitions = graph.library().cloned().unwrap_or_default();
         Arc::new(Library { catalogue, definitions, compiled: Mutex::default() })
     }
@@ -57,21 +61,16 @@ impl Functions for Library {
     }
 }
 
-/// A function as an executable whose arguments are its arguments.
+/// A function as a partition whose arguments are its arguments.
 struct CompiledFunction {
     arguments: Vec<DType>,
     results: Vec<DType>,
-    executable: Arc<Executable>,
+    partition: CompiledPartition,
 }
 
 impl CompiledFunction {
     fn new(library: &Arc<Library>, function: &NameAttrList) -> Result<CompiledFunction> {
-        let mut index = FunctionIndex::new(library.catalogue);
-        for definition in &library.definitions.function {
-            index.insert(&signature(definition)?.name, definition);
-        }
-        let body = Body::resolve(&index, function)?;
-        let (arguments, results) = (body.arguments, body.result_types);
+        let (arguments, results) = edge_types(&library.definitions, library.catalogue, function)?;
         let mut nodes = Vec::new();
         for (position, &dtype) in arguments.iter().enumerate() {
             nodes.push(placeholder(position, dtype));
@@ -111,15 +110,18 @@ impl CompiledFunction {
             fetches: names("result", results.len()),
             targets: if results.is_empty() { vec!["call".into()] } else { Vec::new() },
         };
-        let pruned = prune(&checked, &signature)?;
-        let executable = Executable::compile(&pruned, library.catalogue, &Kernels::for_one_graph())?;
+        // It runs wherever its caller does, in a step of its own: one plan, so one counter.
+        let device = Device::new(DeviceName::default(), 0);
+        let options = PlanOptions { simplify: true, terminals: Terminals::Arguments };
+        let (partition, _) = plan_on(&device, &checked, &signature, &mut 0, &options)?;
+        let partition = compile_partition(&partition.graph, library.catalogue, &Kernels::for_one_graph())?;
         ensure!(
-            !executable.has_transfers(),
+            !partition.has_transfers(),
             InvalidArgument,
             "function '{}' sends or receives, which a function that is called for each element cannot",
             function.name
         );
-        Ok(CompiledFunction { arguments, results, executable: Arc::new(executable) })
+        Ok(CompiledFunction { arguments, results, partition })
     }
 
     fn step(&self, context: &CallContext, arguments: Vec<Tensor>, done: OnReturn) -> Option<Arc<Step>> {
@@ -134,16 +136,14 @@ impl CompiledFunction {
                 return None;
             }
         };
-        let context = Arc::new(StepContext {
+        let services = StepServices {
             step_id: context.step_id,
             device: context.device.clone(),
             resources: context.resources.clone(),
-            step_resources: ResourceManager::new("step"),
             rendezvous: Arc::new(LocalRendezvous::new()),
             cancellation,
-            functions: self.executable.functions().clone(),
             threads: context.threads.clone(),
-        });
+        };
         let on_done = Box::new(move |results: Result<Vec<Option<Tensor>>>| {
             caller.deregister(token);
             let dead = || Status::invalid_argument("a result of a function is on a branch not taken");
@@ -152,7 +152,7 @@ impl CompiledFunction {
                     .and_then(|results| results.into_iter().map(|result| result.ok_or_else(dead)).collect()),
             );
         });
-        Step::new(self.executable.clone(), context, arguments, None, on_done)
+        self.partition.step(services, arguments, None, on_done)
     }
 }
 
@@ -185,57 +185,25 @@ fn placeholder(position: usize, dtype: DType) -> NodeDef {
     node
 }
 
-/// The functions of `library` that `nodes` may need, with those that these need.
-pub(crate) fn reachable<'a>(
-    library: Option<&FunctionDefLibrary>,
-    nodes: impl IntoIterator<Item = &'a Node>,
-) -> Option<FunctionDefLibrary> {
-    let library = library.filter(|library| !library.function.is_empty())?;
-    let by_name: FxHashMap<&str, &FunctionDef> = library
-        .function
-        .iter()
-        .filter_map(|function| Some((&*function.signature.as_ref()?.name, function)))
-        .collect();
-    let mut wanted = Vec::new();
-    for node in nodes {
-        node.attrs.values().for_each(|value| add_names(value, &mut wanted));
-        if by_name.contains_key(&*node.op) {
-            wanted.push(node.op.to_string());
-        }
-    }
-    let mut found = FxHashSet::default();
-    let mut functions = Vec::new();
-    while let Some(name) = wanted.pop() {
-        let Some(&function) = by_name.get(&*name) else { continue };
-        if !found.insert(name) {
-            continue;
-        }
-        functions.push(function.clone());
-        for node in &function.node_def {
-            node.attr.values().for_each(|value| add_names(value, &mut wanted));
-            if by_name.contains_key(&*node.op) {
-                wanted.push(node.op.clone());
-            }
-        }
-    }
-    (!functions.is_empty()).then(|| FunctionDefLibrary { function: functions, ..Default::default() })
-}
+#[cfg(test)]
+mod tests {
+    use tensorfleet_core::Code;
 
-/// The functions an attribute names, those in the attributes of functions included.
-fn add_names(value: &AttrValue, names: &mut Vec<String>) {
-    let mut stack: Vec<&NameAttrList> = match &value.value {
-        Some(Value::Func(function)) => vec![function],
-        Some(Value::List(list)) => list.func.iter().collect(),
-        _ => return,
-    };
-    while let Some(function) = stack.pop() {
-        names.push(function.name.clone());
-        for inner in function.attr.values() {
-            match &inner.value {
-                Some(Value::Func(function)) => stack.push(function),
-                Some(Value::List(list)) => stack.extend(&list.func),
-                _ => {}
-            }
+    use super::*;
+    use crate::plan::testing::graph;
+
+    #[test]
+    fn a_result_or_argument_beyond_the_graph_is_refused() {
+        let compiled = |text: &str| {
+            let checked = graph(text);
+            compile_partition(checked.graph(), checked.catalogue(), &Kernels::for_one_graph())
+        };
+        assert!(
+            compiled("x = Const | value=1\nr = _Retval(x) | index=1").unwrap().has_arguments_or_results()
+        );
+        for text in ["x = Const | value=1\nr = _Retval(x) | index=2147483647", "a = _Arg | index=1000000000"]
+        {
+            assert_eq!(compiled(text).map(|_| ()).unwrap_err().code(), Code::InvalidArgument, "{text}");
         }
     }
 }

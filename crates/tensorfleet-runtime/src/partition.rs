@@ -1,0 +1,92 @@
+//! [`CompiledPartition`]: what a task runs of a step, compiled, and the one place where its steps begin.
+//!
+//! Whoever drives a step brings what is the step's own, its [`StepServices`]: a session of this process, a master through
+//! its worker, or a dataset that calls a function. What runs is the same: the compiled graph, with the kernels of a
+//! session and the functions of the graph. No message is known here.
+
+use std::sync::Arc;
+
+use tensorfleet_core::{Graph, Result, Tensor};
+use tensorfleet_kernel::Catalogue;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::functions::Functions;
+use tensorfleet_kernel::kernel::StepContext;
+use tensorfleet_kernel::rendezvous::Rendezvous;
+use tensorfleet_kernel::resource::ResourceManager;
+use tensorfleet_proto::tensorflow::DeviceStepStats;
+use tensorfleet_threads::Threads;
+
+use crate::executor::{Executable, KernelSource, OnStepDone, Step, Trace};
+
+/// A partition of a plan, ready to run any number of times.
+pub struct CompiledPartition {
+    executable: Arc<Executable>,
+    functions: Arc<dyn Functions>,
+}
+
+/// What one step has of its own, besides its arguments.
+pub struct StepServices {
+    /// The number of the step.
+    pub step_id: i64,
+    /// The full name of the device it runs on.
+    pub device: Arc<str>,
+    /// Variables, queues, tables of the device.
+    pub resources: Arc<ResourceManager>,
+    /// Where its sends and receives meet.
+    pub rendezvous: Arc<dyn Rendezvous>,
+    /// What ends it early.
+    pub cancellation: Arc<Cancellation>,
+    /// The threads of the device's task.
+    pub threads: Arc<Threads>,
+}
+
+impl CompiledPartition {
+    /// Compiles the graph of a partition, whose nodes have been checked and may call `functions`.
+    pub(crate) fn compile(
+        graph: &Graph,
+        catalogue: &'static Catalogue,
+        kernels: &dyn KernelSource,
+        functions: Arc<dyn Functions>,
+    ) -> Result<CompiledPartition> {
+        let executable = Arc::new(Executable::compile(graph, catalogue, kernels)?);
+        Ok(CompiledPartition { executable, functions })
+    }
+
+    /// A step ready to [`run`](Step::run). With the wrong number of arguments there is none, and `on_done` gets the
+    /// error.
+    pub fn step(
+        &self,
+        services: StepServices,
+        arguments: Vec<Tensor>,
+        trace: Option<Arc<Trace>>,
+        on_done: OnStepDone,
+    ) -> Option<Arc<Step>> {
+        let StepServices { step_id, device, resources, rendezvous, cancellation, threads } = services;
+        let context = Arc::new(StepContext {
+            step_id,
+            device,
+            resources,
+            step_resources: ResourceManager::new("step"),
+            rendezvous,
+            cancellation,
+            functions: self.functions.clone(),
+            threads,
+        });
+        Step::new(self.executable.clone(), context, arguments, trace, on_done)
+    }
+
+    /// Whether it takes arguments or gives results by position.
+    pub fn has_arguments_or_results(&self) -> bool {
+        self.executable.num_args() > 0 || self.executable.num_results() > 0
+    }
+
+    /// Whether it sends or receives.
+    pub fn has_transfers(&self) -> bool {
+        self.executable.has_transfers()
+    }
+
+    /// What `trace` recorded of one of its steps, which ran on `device`.
+    pub fn step_stats(&self, trace: &Trace, device: &str) -> DeviceStepStats {
+        trace.to_device_stats(&self.executable, device)
+    }
+}
