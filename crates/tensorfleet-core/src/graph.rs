@@ -13,8 +13,8 @@ use tensorfleet_proto::tensorflow::{
     AttrValue, FullTypeDef, FunctionDefLibrary, GraphDebugInfo, VersionDef, node_def::ExperimentalDebugInfo,
 };
 
-use crate::ensure;
 use crate::status::{Result, Status};
+use crate::{bail, ensure};
 
 /// A node's place in its graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -170,55 +170,47 @@ impl Graph {
 
     /// Adds a node whose inputs are already in the graph.
     pub fn add(&mut self, node: Node) -> Result<NodeId> {
-        check_name(&node.name)?;
         let id = NodeId::from_index(self.nodes.len());
+        self.insert(node, id.index())?;
+        Ok(id)
+    }
+
+    /// Adds nodes that may refer to each other, in any order; their ids go on where the graph's end. On an error the graph is
+    /// as before.
+    pub fn append(&mut self, nodes: Vec<Node>) -> Result<()> {
+        let (before, after) = (self.nodes.len(), self.nodes.len() + nodes.len());
+        for node in nodes {
+            if let Err(status) = self.insert(node, after) {
+                for node in self.nodes.drain(before..) {
+                    self.by_name.remove(&node.name);
+                }
+                return Err(status);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a node whose inputs are among the first `len` nodes, those still to come included.
+    fn insert(&mut self, node: Node, len: usize) -> Result<()> {
+        check_name(&node.name)?;
         ensure!(
             !self.by_name.contains_key(&node.name),
             InvalidArgument,
             "Node '{}' is not unique",
             node.name
         );
-        let inputs = node.inputs.iter().map(|input| input.node).chain(node.control_inputs.iter().copied());
-        for input in inputs {
-            ensure!(
-                input.index() < self.nodes.len(),
+        let mut inputs =
+            node.inputs.iter().map(|input| input.node).chain(node.control_inputs.iter().copied());
+        if let Some(input) = inputs.find(|input| input.index() >= len) {
+            bail!(
                 InvalidArgument,
                 "Node '{}': its input number {} is not a node of this graph",
                 node.name,
                 input.index()
             );
         }
-        self.by_name.insert(node.name.clone(), id);
+        self.by_name.insert(node.name.clone(), NodeId::from_index(self.nodes.len()));
         self.nodes.push(node);
-        Ok(id)
-    }
-
-    /// Adds nodes that may refer to each other, in any order; their ids go on where the graph's end.
-    pub fn append(&mut self, nodes: Vec<Node>) -> Result<()> {
-        let len = self.nodes.len() + nodes.len();
-        let inputs = |node: &Node| {
-            let data = node.inputs.iter().map(|input| input.node.index());
-            data.chain(node.control_inputs.iter().map(|input| input.index())).max()
-        };
-        for node in &nodes {
-            ensure!(
-                inputs(node).is_none_or(|index| index < len),
-                InvalidArgument,
-                "Node '{}' has an input that is not a node of this graph",
-                node.name
-            );
-        }
-        for node in nodes {
-            let id = NodeId::from_index(self.nodes.len());
-            ensure!(
-                !self.by_name.contains_key(&node.name),
-                InvalidArgument,
-                "Node '{}' is not unique",
-                node.name
-            );
-            self.by_name.insert(node.name.clone(), id);
-            self.nodes.push(node);
-        }
         Ok(())
     }
 
@@ -293,4 +285,45 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         "Illegal op name '{shown}': a name starts with a letter, digit, '.' or '_' and goes on with those, '-' and '/'"
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Code;
+
+    fn node(name: &str, inputs: &[usize]) -> Node {
+        let mut node = Node::new(name, "NoOp");
+        node.inputs = inputs.iter().map(|&input| Endpoint::new(NodeId::from_index(input), 0)).collect();
+        node
+    }
+
+    #[test]
+    fn appended_nodes_refer_to_each_other_in_any_order() {
+        let mut graph = Graph::new();
+        graph.add(node("a", &[])).unwrap();
+        graph.append(vec![node("b", &[2]), node("c", &[0])]).unwrap();
+        assert_eq!(graph.find("b"), Some(NodeId::from_index(1)));
+        assert_eq!(graph.find("c"), Some(NodeId::from_index(2)));
+    }
+
+    #[test]
+    fn what_cannot_be_appended_leaves_nothing_behind() {
+        let mut graph = Graph::new();
+        graph.add(node("a", &[])).unwrap();
+        for bad in [node("a", &[]), node("b", &[]), node("not a name", &[]), node("c", &[3])] {
+            let name = bad.name.clone();
+            let status = graph.append(vec![node("b", &[0]), bad]).unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+            assert!(status.message().contains(&*name), "{status} should name {name}");
+            assert_eq!((graph.len(), graph.find("b")), (1, None));
+        }
+        graph.append(vec![node("b", &[0])]).unwrap();
+        let status = graph.add(node("self", &[2])).unwrap_err();
+        assert_eq!(
+            status.code(),
+            Code::InvalidArgument,
+            "a node that is added alone cannot take its own output"
+        );
+    }
 }

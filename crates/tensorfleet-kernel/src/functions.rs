@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
 use tensorfleet_core::{DType, Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::NameAttrList;
-use tensorfleet_threads::Threads;
+use tensorfleet_threads::{Completion, Threads};
 
 use crate::cancellation::Cancellation;
 use crate::kernel::StepContext;
@@ -78,62 +77,30 @@ pub fn call_and_wait(
     context: &CallContext,
     arguments: Vec<Tensor>,
 ) -> Result<Vec<Tensor>> {
-    let outcome = Arc::new(Outcome::default());
-    let setter = outcome.clone();
+    let call = Arc::new(CallResult::default());
+    let setter = call.clone();
     function.call(context, arguments, Box::new(move |result| setter.set(result)));
-    outcome.wait()
+    // A call that is cancelled completes with an error, so this ends.
+    call.wait()
 }
 
 /// The result of a call that a thread waits for.
-#[derive(Default)]
-pub struct Outcome {
-    result: Mutex<Option<Result<Vec<Tensor>>>>,
-    arrived: Condvar,
-}
+pub type CallResult = Completion<Result<Vec<Tensor>>>;
 
-impl Outcome {
-    /// Says how it ended.
-    pub fn set(&self, result: Result<Vec<Tensor>>) {
-        *self.result.lock() = Some(result);
-        self.arrived.notify_one();
-    }
-
-    /// Waits for the result. A call that is cancelled completes with an error, so this ends.
-    pub fn wait(&self) -> Result<Vec<Tensor>> {
-        let mut result = self.result.lock();
-        loop {
-            match result.take() {
-                Some(result) => return result,
-                None => self.arrived.wait(&mut result),
-            }
-        }
-    }
-
-    /// Waits for the result, or for the cancellation; then the result is still to come.
-    pub fn wait_unless(self: &Arc<Self>, cancellation: &Cancellation) -> Result<Result<Vec<Tensor>>> {
-        if let Some(result) = self.result.lock().take() {
-            return Ok(result);
-        }
-        let wakes = self.clone();
-        let token = cancellation.register(move |_| {
-            // Whoever waits either sees the cancellation or holds no lock yet.
-            drop(wakes.result.lock());
-            wakes.arrived.notify_all();
-        })?;
-        let mut guard = self.result.lock();
-        let outcome = loop {
-            if let Some(result) = guard.take() {
-                break Ok(result);
-            }
-            if let Some(reason) = cancellation.reason() {
-                break Err(reason);
-            }
-            self.arrived.wait(&mut guard);
-        };
-        drop(guard);
-        cancellation.deregister(token);
-        outcome
-    }
+/// Waits for the result of a call, or for the cancellation; then the result is still to come.
+pub fn wait_unless_cancelled(
+    call: &Arc<CallResult>,
+    cancellation: &Cancellation,
+) -> Result<Result<Vec<Tensor>>> {
+    let wakes = call.clone();
+    // It may have been cancelled when the result had come already: the result counts.
+    let token = match cancellation.register(move |_| wakes.wake()) {
+        Ok(token) => token,
+        Err(reason) => return call.wait_unless(|| Some(reason.clone())),
+    };
+    let result = call.wait_unless(|| cancellation.reason());
+    cancellation.deregister(token);
+    result
 }
 
 /// For steps that have no functions.

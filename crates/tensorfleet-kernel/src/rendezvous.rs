@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{RendezvousKey, Result, Tensor};
+use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
 
 use crate::variable::Variable;
 
@@ -26,4 +26,22 @@ pub trait Rendezvous: Send + Sync {
     /// Takes the value under a key, now or as soon as it is sent. `received` is called exactly once; aborting
     /// the rendezvous calls it with the reason.
     fn receive(&self, key: RendezvousKey, received: OnReceived);
+}
+
+/// For steps that neither send nor receive.
+pub struct NoRendezvous;
+
+impl Rendezvous for NoRendezvous {
+    fn send(&self, key: RendezvousKey, _: Transfer) -> Result<()> {
+        Err(without_rendezvous(&key))
+    }
+
+    fn receive(&self, key: RendezvousKey, received: OnReceived) {
+        received(Err(without_rendezvous(&key)));
+    }
+}
+
+#[cold]
+fn without_rendezvous(key: &RendezvousKey) -> Status {
+    Status::unimplemented(format!("this step has no rendezvous, where {key} could be sent or received"))
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use tensorfleet_core::attr::IntoAttr;
-use tensorfleet_core::{Endpoint, Node, NodeId, PartialShape, RendezvousKey, Result, Status, Tensor};
+use tensorfleet_core::{Endpoint, Node, NodeId, PartialShape, Result, Status, Tensor};
 use tensorfleet_threads::Threads;
 
 use crate::Catalogue;
 use crate::cancellation::Cancellation;
 use crate::kernel::{AsyncContext, Context, FrameIteration, KernelBox, Outputs, StepContext, Value};
 use crate::node_spec::NodeSpec;
-use crate::rendezvous::{OnReceived, Rendezvous, Transfer};
+use crate::rendezvous::NoRendezvous;
 use crate::resource::ResourceManager;
 use crate::shape_context::{InputShape, ShapeContext};
 use crate::variable::Variable;
@@ -187,16 +187,4 @@ pub fn test_step() -> Arc<StepContext> {
         functions: Arc::new(crate::functions::NoFunctions),
         threads: Threads::of_process().clone(),
     })
-}
-
-struct NoRendezvous;
-
-impl Rendezvous for NoRendezvous {
-    fn send(&self, _: RendezvousKey, _: Transfer) -> Result<()> {
-        Err(Status::unimplemented("unit tests of ops have no rendezvous"))
-    }
-
-    fn receive(&self, _: RendezvousKey, received: OnReceived) {
-        received(Err(Status::unimplemented("unit tests of ops have no rendezvous")));
-    }
 }

@@ -1,6 +1,7 @@
 //! The completion: whoever waits for a result gets it, whenever it comes.
 
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 use crate::check;
@@ -17,5 +18,24 @@ pub fn a_result_reaches_its_waiter_whenever_it_comes() {
         let thread = thread::spawn(move || other.set(7));
         assert_eq!(completion.wait(), 7);
         thread.join().expect("the thread that sets ends well");
+    });
+}
+
+/// A waiter that may give up hears of the reason, whenever it comes.
+///
+/// Finds: `wake` that does not take the lock (it can fall between the waiter's look at the reason and its wait, and the
+/// model ends in a deadlock).
+pub fn a_reason_to_give_up_reaches_a_waiter_whenever_it_comes() {
+    check(|| {
+        let completion = Arc::new(Completion::<u32>::default());
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let (other, cancels) = (completion.clone(), is_cancelled.clone());
+        let thread = thread::spawn(move || {
+            cancels.store(true, Ordering::Release);
+            other.wake();
+        });
+        let reason = || is_cancelled.load(Ordering::Acquire).then_some("cancelled");
+        assert_eq!(completion.wait_unless(reason), Err("cancelled"));
+        thread.join().expect("the thread that cancels ends well");
     });
 }

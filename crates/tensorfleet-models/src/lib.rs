@@ -29,7 +29,8 @@
 
 #![cfg(feature = "loom")]
 
-#[path = "../../tensorfleet-runtime/src/completion.rs"]
+#[allow(unreachable_pub, reason = "compiled from another crate, which exports it")]
+#[path = "../../tensorfleet-threads/src/completion.rs"]
 mod completion;
 pub mod completions;
 pub mod executor;

@@ -17,7 +17,6 @@
 
 pub mod catalogue;
 pub mod checked_graph;
-mod completion;
 pub mod executor;
 mod function_library;
 #[cfg(test)]

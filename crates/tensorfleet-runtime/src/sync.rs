@@ -1,11 +1,11 @@
 //! What the concurrent parts of this crate are built from.
 //!
 //! Here these are the primitives of `parking_lot` and the standard library. The crate `tensorfleet-models` compiles the
-//! very same files (`executor/counts.rs`, `executor/slots.rs`, `rendezvous.rs`, `completion.rs`) against a `crate::sync`
+//! very same files (`executor/counts.rs`, `executor/slots.rs`, `rendezvous.rs`) against a `crate::sync`
 //! of its own, made of a model checker's primitives, and runs them through every order of events. So those files take
 //! their primitives from here and nowhere else.
 
-pub(crate) use parking_lot::{Condvar, Mutex};
+pub(crate) use parking_lot::Mutex;
 
 /// Atomic numbers.
 pub(crate) mod atomic {

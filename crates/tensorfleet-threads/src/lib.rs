@@ -9,6 +9,7 @@
 //!
 //! All are started when they are first needed.
 
+mod completion;
 mod counts;
 pub mod denormals;
 mod input_pool;
@@ -19,6 +20,7 @@ mod sync;
 mod threads;
 mod timer;
 
+pub use completion::Completion;
 pub use counts::{ThreadCounts, cores};
 pub use input_pool::InputPool;
 pub use loops::{AtWork, LoopPool, Loops, first_error};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tensorfleet_core::{Code, Result, Status, Tensor};
+use tensorfleet_core::{Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::{RunMetadata, StepStats};
 use tensorfleet_runtime::step_errors::{check_feeds, deadline_exceeded};
 

@@ -4,19 +4,11 @@
 //! integer tensors are therefore evaluated while the graph is built, as TensorFlow's shape refiner does, with the
 //! ops' own kernels; and where only some elements are known, as far as they are ([`OutputFacts::as_shape`]).
 
-use std::sync::{Arc, LazyLock};
-
 use smallvec::SmallVec;
-use tensorfleet_core::{DType, Dim, EdgeType, PartialShape, RendezvousKey, Result, Status, Tensor};
-use tensorfleet_threads::Threads;
+use tensorfleet_core::{DType, Dim, EdgeType, PartialShape, Result, Status, Tensor};
 
-use crate::cancellation::Cancellation;
-use crate::file_access::FileAccess;
-use crate::kernel::{Context, FrameIteration, KernelBox, Outputs, StepContext, Value};
+use crate::constant_evaluation;
 use crate::node_spec::NodeSpec;
-use crate::op::{Cost, Flow};
-use crate::rendezvous::{OnReceived, Rendezvous, Transfer};
-use crate::resource::ResourceManager;
 use crate::shape_context::{InputShape, ShapeContext};
 
 /// Shape arithmetic works on a handful of numbers; anything larger is data, and is left to the run.
@@ -229,62 +221,19 @@ fn integer_vector(dtype: DType, values: &[usize]) -> Option<Tensor> {
 /// Computes small integer outputs of an op without state from constant inputs. Errors are left to the run, which
 /// reports them with their place.
 fn run_kernel(spec: &NodeSpec<'_>, inputs: &[InputShape], facts: &mut [OutputFacts]) {
-    let op = spec.op();
-    let pure = !op.stateful && op.flow == Flow::Plain && op.cost != Cost::Heavy && !inputs.is_empty();
     let small = |fact: &OutputFacts| {
         let integer = matches!(fact.edge.dtype, DType::Int32 | DType::Int64) && !fact.edge.is_ref;
         let count = fact.shape.to_shape().map_or(usize::MAX, |shape| shape.num_elements());
         integer && count <= MAX_KNOWN_ELEMENTS
     };
-    if !pure || facts.is_empty() || !facts.iter().all(small) {
+    if inputs.is_empty() || facts.is_empty() || !facts.iter().all(small) {
         return;
     }
-    let Ok(KernelBox::Sync(kernel)) = spec.kernel() else { return };
-    let mut values: Vec<Option<Value>> =
-        inputs.iter().map(|input| input.value.clone().map(Value::Tensor)).collect();
-    let mut outputs: Outputs = facts.iter().map(|_| None).collect();
-    let frame = FrameIteration::default();
-    let mut context = Context {
-        step: &BUILD_STEP,
-        frame,
-        inputs: &mut values,
-        outputs: &mut outputs,
-        is_input_dead: false,
-    };
-    if kernel.compute(&mut context).is_err() {
-        return;
-    }
+    let values = inputs.iter().filter_map(|input| input.value.clone());
+    let Some(outputs) = constant_evaluation::evaluate(spec, values) else { return };
     for (fact, output) in facts.iter_mut().zip(outputs) {
-        if let Some(Value::Tensor(tensor)) = output
-            && fact.shape.admits(tensor.shape())
-        {
-            fact.value = Some(tensor);
+        if fact.shape.admits(output.shape()) {
+            fact.value = Some(output);
         }
-    }
-}
-
-/// The step that constants are evaluated in. Ops without state use none of it.
-static BUILD_STEP: LazyLock<Arc<StepContext>> = LazyLock::new(|| {
-    Arc::new(StepContext {
-        step_id: 0,
-        device: Arc::from("/job:localhost/replica:0/task:0/device:CPU:0"),
-        resources: Arc::new(ResourceManager::new("localhost").with_file_access(FileAccess::nowhere())),
-        step_resources: ResourceManager::new("build"),
-        rendezvous: Arc::new(NoRendezvous),
-        cancellation: Arc::new(Cancellation::new()),
-        functions: Arc::new(crate::functions::NoFunctions),
-        threads: Threads::of_process().clone(),
-    })
-});
-
-struct NoRendezvous;
-
-impl Rendezvous for NoRendezvous {
-    fn send(&self, _: RendezvousKey, _: Transfer) -> Result<()> {
-        Err(Status::internal("a constant cannot be sent while the graph is built"))
-    }
-
-    fn receive(&self, _: RendezvousKey, received: OnReceived) {
-        received(Err(Status::internal("a constant cannot be received while the graph is built")));
     }
 }

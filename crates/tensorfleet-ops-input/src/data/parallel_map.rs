@@ -13,7 +13,7 @@ use super::captured::{Captured, CapturedSpec};
 use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, scalar};
 use super::functional::check_results;
 use tensorfleet_kernel::cancellation::Cancellation;
-use tensorfleet_kernel::functions::{CallContext, Outcome};
+use tensorfleet_kernel::functions::{CallContext, CallResult, wait_unless_cancelled};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -111,7 +111,7 @@ impl Dataset for ParallelMap {
 struct Mapping {
     dataset: Arc<ParallelMap>,
     input: Box<dyn Iterate>,
-    under_way: VecDeque<Arc<Outcome>>,
+    under_way: VecDeque<Arc<CallResult>>,
     has_ended: bool,
     /// How long a call on the spot takes.
     usual_time: Option<Duration>,
@@ -144,7 +144,7 @@ impl Mapping {
     fn start_calls(&mut self, ctx: &CallContext) {
         let calls_ctx = ctx.cancelled_by(self.cancellation.clone());
         while !self.has_ended && self.under_way.len() < self.dataset.calls {
-            let outcome = Arc::new(Outcome::default());
+            let outcome = Arc::new(CallResult::default());
             match self.input.next(ctx) {
                 Ok(Some(element)) => {
                     let setter = outcome.clone();
@@ -185,7 +185,7 @@ impl Iterate for Mapping {
         }
         let Some(first) = self.under_way.front() else { return Ok(None) };
         // If this is given up, the call stays first for whoever comes next.
-        let result = first.wait_unless(&ctx.cancellation)?;
+        let result = wait_unless_cancelled(first, &ctx.cancellation)?;
         self.under_way.pop_front();
         result.map(Some)
     }

@@ -3,27 +3,17 @@
 //! Only what is certain and cheap: ops without state, on plain numbers, whose output is known to be small before it is
 //! computed. An op that fails stays as it is, so that its error comes from the step, with its node.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{Endpoint, NodeId, Result, Tensor};
 use tensorfleet_kernel::NodeSpec;
-use tensorfleet_kernel::cancellation::Cancellation;
-use tensorfleet_kernel::file_access::FileAccess;
-use tensorfleet_kernel::functions::NoFunctions;
-use tensorfleet_kernel::kernel::{Context, FrameIteration, KernelBox, StepContext, Value};
-use tensorfleet_kernel::op::{Cost, Flow};
-use tensorfleet_kernel::resource::ResourceManager;
+use tensorfleet_kernel::constant_evaluation::{evaluate, is_evaluable};
 use tensorfleet_kernel::shape_context::{InputShape, ShapeContext};
 use tensorfleet_proto::tensorflow::attr_value;
-use tensorfleet_threads::Threads;
 
 use super::constants::{constant, is_constant};
 use super::names::Names;
 use super::step_graph::{StepGraph, StepNode};
-use crate::rendezvous::LocalRendezvous;
 
 /// A constant that is bigger than this is not worth computing in advance: it would travel in every registration.
 const MAX_BYTES: usize = 64 << 10;
@@ -35,30 +25,15 @@ const MAX_TOTAL_BYTES: usize = 10 << 20;
 const MAX_NODES: usize = 10_000;
 
 /// Folds the constants of one step.
+#[derive(Default)]
 pub(super) struct Folder {
     /// Values of constants that have been looked at; `None` for those too big.
     values: FxHashMap<Endpoint, Option<Tensor>>,
-    context: Arc<StepContext>,
     total_bytes: usize,
     tried: usize,
 }
 
 impl Folder {
-    pub(super) fn new() -> Folder {
-        // Kernels without state ask for none of this.
-        let context = StepContext {
-            step_id: 0,
-            device: "".into(),
-            resources: Arc::new(ResourceManager::new("").with_file_access(FileAccess::nowhere())),
-            step_resources: ResourceManager::new(""),
-            rendezvous: Arc::new(LocalRendezvous::new()),
-            cancellation: Arc::new(Cancellation::new()),
-            functions: Arc::new(NoFunctions),
-            threads: Threads::of_process().clone(),
-        };
-        Folder { values: FxHashMap::default(), context: Arc::new(context), total_bytes: 0, tried: 0 }
-    }
-
     /// Computes node `id` if all its inputs are constant. A node with one output becomes a `Const` itself; for one with
     /// several, gives the constants that take the place of its outputs.
     pub(super) fn fold(
@@ -89,10 +64,7 @@ impl Folder {
 
     fn compute(&mut self, step: &StepGraph, id: NodeId) -> Option<Vec<Tensor>> {
         let node = step.get(id);
-        let is_foldable = node.op.kernel.is_some()
-            && !node.op.stateful
-            && node.op.flow == Flow::Plain
-            && node.op.cost != Cost::Heavy
+        let is_foldable = is_evaluable(node.op)
             && !node.node.inputs.is_empty()
             && node.node.control_inputs.is_empty()
             && !node.outputs.is_empty()
@@ -110,7 +82,7 @@ impl Folder {
         if bytes > MAX_BYTES || self.total_bytes + bytes > MAX_TOTAL_BYTES {
             return None;
         }
-        let outputs = self.run(&spec, inputs)?;
+        let outputs = evaluate(&spec, inputs)?;
         let as_declared =
             outputs.iter().zip(&node.outputs).all(|(output, edge)| output.dtype() == edge.dtype);
         as_declared.then_some(outputs)
@@ -129,27 +101,6 @@ impl Folder {
             (tensor.dtype().is_plain() && tensor.byte_size() <= MAX_BYTES).then_some(tensor)
         };
         self.values.entry(endpoint).or_insert_with(parse).clone()
-    }
-
-    fn run(&self, spec: &NodeSpec<'_>, inputs: Vec<Tensor>) -> Option<Vec<Tensor>> {
-        let KernelBox::Sync(kernel) = spec.kernel().ok()? else { return None };
-        let mut inputs: Vec<Option<Value>> =
-            inputs.into_iter().map(|input| Some(Value::Tensor(input))).collect();
-        let mut outputs: Vec<Option<Value>> = vec![None; spec.outputs.len()];
-        let mut context = Context {
-            step: &self.context,
-            frame: FrameIteration::default(),
-            inputs: &mut inputs,
-            outputs: &mut outputs,
-            is_input_dead: false,
-        };
-        // As in a step, a kernel's bug must not take the process with it.
-        catch_unwind(AssertUnwindSafe(|| kernel.compute(&mut context))).ok()?.ok()?;
-        let tensor = |output| match output {
-            Some(Value::Tensor(tensor)) => Some(tensor),
-            _ => None,
-        };
-        outputs.into_iter().map(tensor).collect()
     }
 }
 

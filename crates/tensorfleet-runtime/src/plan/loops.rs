@@ -18,7 +18,7 @@ use super::constants::empty_constant;
 use super::device::DeviceIndex;
 use super::frames::{EnterAttrs, FrameIndex, Frames};
 use super::names::Names;
-use super::step_graph::{Fetch, StepGraph};
+use super::step_graph::{Fetch, StepGraph, StepNode};
 use super::tasks::Tasks;
 
 /// The control loops of a step.
@@ -39,7 +39,7 @@ impl ControlLoops {
         if !step.has_loops() {
             return Ok(ControlLoops::default());
         }
-        let frames = find_frames(step)?;
+        let frames = find_frames(step, names)?;
         let conditions = loop_conditions(step, &frames);
         let mut builder = Builder { step, names, frames: &frames, conditions, merges: FxHashMap::default() };
         for (frame, device, near) in builder.crossings(tasks) {
@@ -124,12 +124,16 @@ fn move_control_flow(step: &mut StepGraph) {
     }
 }
 
-fn find_frames(step: &StepGraph) -> Result<Frames> {
+fn find_frames(step: &StepGraph, names: &Names<'_>) -> Result<Frames> {
     let mut graph = Graph::new();
     // What is gone keeps its place, without edges.
     let node = |index: usize| {
-        let node = &step.nodes[index];
-        if node.is_gone { Node::new(node.node.name.clone(), "NoOp") } else { node.node.clone() }
+        let StepNode { node, device, is_gone, .. } = &step.nodes[index];
+        match device {
+            None => Node::new(names.reserved(format!("_feed_{index}")), "Feed"),
+            Some(_) if *is_gone => Node::new(node.name.clone(), "NoOp"),
+            Some(_) => node.clone(),
+        }
     };
     graph.append((0..step.nodes.len()).map(node).collect())?;
     let flow = |id: NodeId| if step.get(id).is_gone { Flow::Plain } else { step.get(id).op.flow };

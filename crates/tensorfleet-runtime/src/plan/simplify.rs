@@ -31,7 +31,7 @@ const MAX_CHAIN: usize = 64;
 pub(super) fn simplify(step: &mut StepGraph, tasks: &Tasks, names: &mut Names<'_>) -> Result<()> {
     let order = step.forward_order();
     let mut pass = Pass {
-        folder: Folder::new(),
+        folder: Folder::default(),
         equals: FxHashMap::default(),
         moved: FxHashMap::default(),
         same_as: vec![None; step.nodes.len()],

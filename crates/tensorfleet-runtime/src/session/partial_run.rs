@@ -169,7 +169,11 @@ impl Arrivals {
     }
 
     /// Waits for the value under a key; `None` if the step has ended without it.
-    fn fetch(self: &Arc<Self>, rendezvous: &LocalRendezvous, key: &RendezvousKey) -> Result<Option<Transfer>> {
+    fn fetch(
+        self: &Arc<Self>,
+        rendezvous: &LocalRendezvous,
+        key: &RendezvousKey,
+    ) -> Result<Option<Transfer>> {
         let arrivals = self.clone();
         let received = Box::new(move |value| {
             arrivals.state.lock().value = Some(value);

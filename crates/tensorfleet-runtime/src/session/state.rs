@@ -7,12 +7,11 @@ use tensorfleet_core::{DType, Result, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_proto::tensorflow::GraphDef;
-use tensorfleet_threads::Alarm;
+use tensorfleet_threads::{Alarm, Completion};
 
 use super::options::{RunOptions, SessionOptions};
 use super::running::RunningSteps;
 use crate::checked_graph::CheckedGraph;
-use crate::completion::Completion;
 use crate::executor::{Caller, Trace};
 use crate::function_library::compile_partition;
 use crate::kernels::Kernels;
