@@ -8,6 +8,7 @@ use std::thread::ThreadId;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Node, Result};
+use tensorfleet_kernel::Catalogue;
 use tensorfleet_kernel::builder::{DeviceScope, GraphBuilder, Scopes};
 use tensorfleet_proto::tensorflow::GraphDef;
 use tensorfleet_runtime::catalogue;
@@ -33,11 +34,11 @@ const DEFAULT_GRAPH_SEED: i64 = 87654321;
 /// assert_eq!(session.run(&b)?.as_slice::<f32>()?, [3.0, 5.0]);
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Graph(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
+    catalogue: &'static Catalogue,
     state: Mutex<State>,
     /// [`GraphBuilder::complete_len`], for sessions to look at without the lock.
     complete_len: AtomicUsize,
@@ -51,21 +52,17 @@ struct State {
     random_seed: Option<i64>,
 }
 
-impl Default for State {
-    fn default() -> State {
-        State {
-            builder: GraphBuilder::new(catalogue::linked()),
-            scopes: FxHashMap::default(),
-            registry: Registry::default(),
-            random_seed: None,
-        }
-    }
-}
-
 impl Graph {
     /// An empty graph.
     pub fn new() -> Graph {
-        Graph::default()
+        let catalogue = catalogue::linked();
+        let state = State {
+            builder: GraphBuilder::new(catalogue),
+            scopes: FxHashMap::default(),
+            registry: Registry::default(),
+            random_seed: None,
+        };
+        Graph(Arc::new(Shared { catalogue, state: Mutex::new(state), complete_len: AtomicUsize::new(0) }))
     }
 
     /// A graph from its definition.
@@ -262,6 +259,11 @@ impl Graph {
         work(self.0.state.lock().registry.of())
     }
 
+    /// The ops that its nodes may have.
+    pub(crate) fn catalogue(&self) -> &'static Catalogue {
+        self.0.catalogue
+    }
+
     pub(crate) fn complete_len(&self) -> usize {
         self.0.complete_len.load(Ordering::Acquire)
     }
@@ -294,6 +296,12 @@ impl Drop for InOwnScopes<'_> {
         if !self.scopes.is_empty() {
             self.state.scopes.insert(self.thread, std::mem::take(&mut self.scopes));
         }
+    }
+}
+
+impl Default for Graph {
+    fn default() -> Graph {
+        Graph::new()
     }
 }
 

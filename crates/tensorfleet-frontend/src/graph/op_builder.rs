@@ -64,8 +64,7 @@ impl OpBuilder {
     }
 
     fn wants_handle(&self) -> bool {
-        let signature =
-            tensorfleet_runtime::catalogue::linked().find(&self.op).and_then(|entry| entry.signature().ok());
+        let signature = self.graph.catalogue().find(&self.op).and_then(|entry| entry.signature().ok());
         let arg = signature.and_then(|signature| signature.inputs.get(self.inputs));
         arg.is_some_and(|arg| arg.is_ref || matches!(arg.types, ArgTypes::Fixed(DType::Resource)))
     }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use prost::Message;
 use tensorfleet_core::Result;
 use tensorfleet_files::AtomicFile;
+use tensorfleet_kernel::Catalogue;
 use tensorfleet_proto::tensorflow::collection_def::{BytesList, Kind};
 use tensorfleet_proto::tensorflow::meta_graph_def::MetaInfoDef;
 use tensorfleet_proto::tensorflow::{CollectionDef, GraphDef, MetaGraphDef, SaverDef};
-use tensorfleet_runtime::catalogue;
 
 use crate::graph::{Graph, Variable};
 
@@ -29,7 +29,7 @@ pub(crate) fn write(graph: &Graph, saver: Option<&SaverDef>, path: &str) -> Resu
             stripped_default_attrs: true,
             ..Default::default()
         }),
-        graph_def: Some(without_defaults(graph.to_graph_def())),
+        graph_def: Some(without_defaults(graph.to_graph_def(), graph.catalogue())),
         saver_def: saver.cloned(),
         collection_def: collections(graph)?,
         ..Default::default()
@@ -41,9 +41,9 @@ pub(crate) fn write(graph: &Graph, saver: Option<&SaverDef>, path: &str) -> Resu
 
 /// The graph without attributes that have their default. Readers put them back, and one that is older than an attribute
 /// need not know it.
-fn without_defaults(mut def: GraphDef) -> GraphDef {
+fn without_defaults(mut def: GraphDef, catalogue: &'static Catalogue) -> GraphDef {
     for node in &mut def.node {
-        let Some(Ok(signature)) = catalogue::linked().find(&node.op).map(|entry| entry.signature()) else {
+        let Some(Ok(signature)) = catalogue.find(&node.op).map(|entry| entry.signature()) else {
             continue;
         };
         for attr in &signature.attrs {
