@@ -16,3 +16,5 @@ mod optimizers;
 mod over_clusters;
 #[path = "checkpoints/partitioned.rs"]
 mod partitioned;
+#[path = "checkpoints/trained.rs"]
+mod trained;

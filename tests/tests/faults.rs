@@ -15,8 +15,9 @@ use tensorfleet_tests::cluster::{self, Cluster, Job};
 use tensorfleet_tests::skipping::skip;
 use tensorfleet_tests::stuck::{self, connect, eventually, fetch, fetch_in_background, run};
 
-/// Long enough for a machine with other work, much shorter than for ever.
-const SOON: Duration = Duration::from_secs(10);
+/// What waits for nobody's time-out is done by then, however busy the machine is: servers wait a minute for each other unless
+/// told otherwise.
+const SOON: Duration = Duration::from_secs(25);
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
 fn target(cluster: &Cluster, job: Job, index: usize) -> String {
@@ -73,11 +74,11 @@ fn kill_and_restart(job: Job, index: usize, holder: &str) {
     cluster.kill(job, index).unwrap();
     let (result, ended) = stuck.outcome(SOON);
     assert_unavailable(result, &[holder.split_once("/task").unwrap().0, &address]);
-    assert!(ended - killed < Duration::from_secs(5), "it took {:?}", ended - killed);
+    assert!(ended - killed < SOON, "it took {:?}", ended - killed);
 
     let asked = Instant::now();
     assert_unavailable(fetch(&session, "read:0"), &[&address]);
-    assert!(asked.elapsed() < Duration::from_secs(3), "it took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < SOON, "it took {:?}", asked.elapsed());
 
     cluster.restart(job, index).unwrap();
     // Whoever has failed to connect a few times looks again within a second.
@@ -147,7 +148,7 @@ fn a_frozen_ps_is_given_up_and_welcome_again_when_it_thaws() {
     cluster.signal(Job::Ps, 0, "STOP").unwrap();
     let (result, ended) = stuck.outcome(Duration::from_secs(20));
     assert_unavailable(result, &["/job:ps", &address]);
-    assert!(ended - frozen < Duration::from_secs(8), "it took {:?}", ended - frozen);
+    assert!(ended - frozen < SOON, "it took {:?}", ended - frozen);
     // A new session says what is the matter instead of hanging.
     let started = Instant::now();
     let graph = stuck::graph("/job:ps/task:0", "/job:worker/task:0");

@@ -20,7 +20,7 @@ use tensorfleet_tests::python::Interpreter;
 use tensorfleet_tests::seed_models::cross_entropy;
 
 /// Several times what the slowest wait takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn ours(workers: usize) -> Cluster {
     Cluster::start_ours(1, workers, &[]).unwrap()
@@ -51,10 +51,10 @@ fn session(cluster: &Cluster, g: &Graph, index: usize) -> MonitoredTrainingSessi
     MonitoredTrainingSession::new(g)
         .master(&cluster.target(Job::Worker, index).unwrap())
         .is_chief(index == 0)
-        .max_wait(PATIENCE)
+        .max_wait(CONNECT_TIMEOUT)
         .config(SessionOptions {
             device_filters: vec!["/job:ps".to_string(), format!("/job:worker/task:{index}")],
-            connect_timeout: PATIENCE,
+            connect_timeout: CONNECT_TIMEOUT,
             ..SessionOptions::default()
         })
 }

@@ -1,16 +1,15 @@
 //! What the command line accepts, and the help that teaches it.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use clap::{Args, Parser, Subcommand};
-use tensorfleet::flags::TaskFlags;
+use clap::{Parser, Subcommand};
 
 use crate::bench::{self, BenchArguments};
 use crate::checkpoint::{self, CheckpointArguments};
 use crate::completions::{self, CompletionsArguments};
 use crate::graph::{self, GraphArguments};
 use crate::launch::{LAUNCH_HELP, LaunchArguments};
+use crate::serve::{self, ServeArguments};
+use crate::status::{self, StatusArguments};
+use crate::stop::{self, StopArguments};
 use crate::train::{TRAIN_HELP, TrainArguments};
 
 /// Distributed TensorFlow in one program: train on clusters, run them, look at them and at what they leave behind.
@@ -55,13 +54,13 @@ pub(crate) enum Command {
     #[command(after_help = LAUNCH_HELP)]
     Launch(LaunchArguments),
     /// Run one task of a cluster.
-    #[command(after_help = SERVE_HELP)]
+    #[command(after_help = serve::HELP)]
     Serve(ServeArguments),
     /// Show the tasks of a cluster, their devices, and what running steps wait for.
-    #[command(after_help = STATUS_HELP)]
+    #[command(after_help = status::HELP)]
     Status(StatusArguments),
     /// End all tasks of a cluster.
-    #[command(after_help = STOP_HELP)]
+    #[command(after_help = stop::HELP)]
     Stop(StopArguments),
     /// Look into checkpoints: list, show, compare, export to numpy.
     #[command(after_help = checkpoint::HELP)]
@@ -77,117 +76,10 @@ pub(crate) enum Command {
     Completions(CompletionsArguments),
 }
 
-const STOP_HELP: &str = "\
-Every task of ours in the cluster lets running steps finish for a few seconds and exits with code 0. If one that may still run \
-cannot be told to end, the others are, and the exit code is 1.
-
-Examples:
-  tensorfleet stop grpc://localhost:2222
-  tensorfleet stop localhost:2223 --only";
-
-/// What `stop` is told.
-#[derive(Args, Debug)]
-pub(crate) struct StopArguments {
-    /// Any task of the cluster: grpc://HOST:PORT, or HOST:PORT.
-    pub(crate) target: String,
-    /// Only the named task, not the others of its cluster.
-    #[arg(long)]
-    pub(crate) only: bool,
-}
-
-const SERVE_HELP: &str = "\
-Every task is started with the same cluster and its own --job_name and --task_index, in any order. TensorFlow programs and \
-`tensorfleet` programs connect to any of them: Session(\"grpc://localhost:2222\").
-
-Examples:
-  tensorfleet serve --ps_hosts=a:2222,b:2222 --worker_hosts=c:2222 --job_name=ps --task_index=1
-  tensorfleet serve --cluster='{\"ps\": [\"a:2222\"], \"worker\": [\"b:2222\", \"c:2222\"]}' --job_name=worker --task_index=0
-  tensorfleet serve --cluster=@cluster.toml --job_name=chief --task_index=0
-  TF_CONFIG='{\"cluster\": {\"ps\": [\"a:2222\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}' tensorfleet serve
-
-SIGTERM or Ctrl-C ends it: running steps get a few seconds, then the exit code is 0. A second one ends it at once.";
-
-/// Arguments of `serve`. Flags have the names they have in TensorFlow programs; dashes do as well as underscores.
-#[derive(Args, Debug, Default)]
-pub(crate) struct ServeArguments {
-    #[command(flatten)]
-    pub(crate) task: TaskFlags,
-
-    /// Where to listen, if not on all interfaces at the port the cluster names.
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub(crate) bind: Option<String>,
-
-    /// End with exit code 0 once sessions have used this task, all have ended, and none has come back for some seconds.
-    #[arg(
-        long = "until-done",
-        alias = "until_done",
-        value_name = "SECONDS",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "5",
-        value_parser = seconds
-    )]
-    pub(crate) until_done: Option<Duration>,
-
-    /// How long a new session waits for tasks of the cluster that do not answer.
-    #[arg(long = "session-timeout", alias = "session_timeout", value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) session_timeout: Option<Duration>,
-
-    /// How long another task that owes an answer may be silent before it counts as gone (default: 15).
-    #[arg(long = "peer-timeout", alias = "peer_timeout", value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) peer_timeout: Option<Duration>,
-
-    /// How long running steps may go on after SIGTERM (default: 10; a launcher that kills should wait longer).
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) grace: Option<Duration>,
-
-    /// How much memory requests under way may take before more are refused (default: three quarters of the machine's).
-    #[arg(
-        long = "max-pending-mb",
-        alias = "max_pending_mb",
-        value_name = "MB",
-        value_parser = clap::value_parser!(u32).range(1..)
-    )]
-    pub(crate) max_pending_mb: Option<u32>,
-
-    /// Let graphs read and write files below this directory, and nowhere else; may be given several times (default: graphs may touch
-    /// whatever this process may).
-    #[arg(long = "allow-files", alias = "allow_files", value_name = "DIR")]
-    pub(crate) allow_files: Vec<PathBuf>,
-}
-
-const STATUS_HELP: &str = "\
-Any task of the cluster will do: it knows the others, and all are asked. With --watch, STEPS/S are the steps that sessions \
-on that task run, and MB/S what it sends to and fetches from others; NO_COLOR turns colours off.
-
-Examples:
-  tensorfleet status grpc://localhost:2222
-  tensorfleet status localhost:2222 --watch
-  tensorfleet status localhost:2222 --json | jq '.tasks[].status.steps'";
-
-/// Arguments of `status`.
-#[derive(Args, Debug)]
-pub(crate) struct StatusArguments {
-    /// A task of the cluster: grpc://HOST:PORT, or HOST:PORT.
-    pub(crate) target: String,
-
-    /// Everything the tasks say, as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Show it again every two seconds, until Ctrl-C.
-    #[arg(long)]
-    pub(crate) watch: bool,
-}
-
-/// A time in seconds, possibly with a fraction.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
-    Duration::try_from_secs_f64(number).map_err(|_| format!("{text} s is not a time to wait"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -203,6 +95,16 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_shell_gets_a_script_that_knows_the_commands() {
+        for &shell in clap::ValueEnum::value_variants() {
+            let script = completions::script(shell, &mut Arguments::command());
+            for word in ["checkpoint", "export", "serve", "completions"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! `tensorfleet completions`: what a shell needs to complete the command's words.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::arguments::Arguments;
 use crate::terminal;
 
 pub(crate) const HELP: &str = "\
@@ -26,27 +25,13 @@ pub(crate) struct CompletionsArguments {
     pub(crate) shell: Shell,
 }
 
-pub(crate) fn run(arguments: &CompletionsArguments) {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "tensorfleet", &mut script);
-    terminal::print(&String::from_utf8_lossy(&script));
+/// Prints the script for the command line that `command` describes.
+pub(crate) fn run(arguments: &CompletionsArguments, command: &mut Command) {
+    terminal::print(&script(arguments.shell, command));
 }
 
-#[cfg(test)]
-mod tests {
-    use clap::ValueEnum;
-
-    use super::*;
-
-    #[test]
-    fn every_shell_gets_a_script_that_knows_the_commands() {
-        for &shell in Shell::value_variants() {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "tensorfleet", &mut script);
-            let script = String::from_utf8(script).unwrap();
-            for word in ["checkpoint", "export", "serve", "completions"] {
-                assert!(script.contains(word), "{shell}: {word}");
-            }
-        }
-    }
+pub(crate) fn script(shell: Shell, command: &mut Command) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, command, "tensorfleet", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }

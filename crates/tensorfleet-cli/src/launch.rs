@@ -10,10 +10,10 @@ use clap::Args;
 use tensorfleet::{Result, Status, TaskId};
 
 use crate::Failure;
-use crate::arguments::seconds;
 use crate::gutter::Gutter;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream, short_name};
 use crate::units::duration;
+use crate::units::seconds;
 
 /// How much of a task's last line is repeated when it fails.
 const LAST_LINE_CHARS: usize = 200;

@@ -21,6 +21,7 @@ mod units;
 
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use tensorfleet_core::Status;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
         Command::Graph(arguments) => graph::run(&arguments).map_err(|status| (status.into(), "graph")),
         Command::Bench(arguments) => bench::run(&arguments).map_err(|status| (status.into(), "bench")),
         Command::Completions(arguments) => {
-            completions::run(&arguments);
+            completions::run(&arguments, &mut Arguments::command());
             Ok(())
         }
         Command::Status(arguments) => status::run(&arguments).map_err(|failure| (failure, "status")),

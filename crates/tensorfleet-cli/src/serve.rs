@@ -1,26 +1,89 @@
 //! `tensorfleet serve`: one task, from its start line to a graceful end.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
+use tensorfleet::flags::TaskFlags;
 use tensorfleet_cluster::{Server, ServerOptions};
 use tensorfleet_core::{Result, Status, ensure};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Failure;
-use crate::arguments::ServeArguments;
+use crate::units::seconds;
+
+pub(crate) const HELP: &str = "\
+Every task is started with the same cluster and its own --job_name and --task_index, in any order. TensorFlow programs and \
+`tensorfleet` programs connect to any of them: Session(\"grpc://localhost:2222\").
+
+Examples:
+  tensorfleet serve --ps_hosts=a:2222,b:2222 --worker_hosts=c:2222 --job_name=ps --task_index=1
+  tensorfleet serve --cluster='{\"ps\": [\"a:2222\"], \"worker\": [\"b:2222\", \"c:2222\"]}' --job_name=worker --task_index=0
+  tensorfleet serve --cluster=@cluster.toml --job_name=chief --task_index=0
+  TF_CONFIG='{\"cluster\": {\"ps\": [\"a:2222\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}' tensorfleet serve
+
+SIGTERM or Ctrl-C ends it: running steps get a few seconds, then the exit code is 0. A second one ends it at once.";
+
+/// Arguments of `serve`. Flags have the names they have in TensorFlow programs; dashes do as well as underscores.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    pub(crate) task: TaskFlags,
+
+    /// Where to listen, if not on all interfaces at the port the cluster names.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) bind: Option<String>,
+
+    /// End with exit code 0 once sessions have used this task, all have ended, and none has come back for some seconds.
+    #[arg(
+        long = "until-done",
+        alias = "until_done",
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "5",
+        value_parser = seconds
+    )]
+    pub(crate) until_done: Option<Duration>,
+
+    /// How long a new session waits for tasks of the cluster that do not answer.
+    #[arg(long = "session-timeout", alias = "session_timeout", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) session_timeout: Option<Duration>,
+
+    /// How long another task that owes an answer may be silent before it counts as gone (default: 15).
+    #[arg(long = "peer-timeout", alias = "peer_timeout", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) peer_timeout: Option<Duration>,
+
+    /// How long running steps may go on after SIGTERM (default: 10; a launcher that kills should wait longer).
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) grace: Option<Duration>,
+
+    /// How much memory requests under way may take before more are refused (default: three quarters of the machine's).
+    #[arg(
+        long = "max-pending-mb",
+        alias = "max_pending_mb",
+        value_name = "MB",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(crate) max_pending_mb: Option<u32>,
+
+    /// Let graphs read and write files below this directory, and nowhere else; may be given several times (default: graphs may touch
+    /// whatever this process may).
+    #[arg(long = "allow-files", alias = "allow_files", value_name = "DIR")]
+    pub(crate) allow_files: Vec<PathBuf>,
+}
 
 /// How long running steps may go on after a signal if nobody says otherwise. Launchers that kill wait longer than this (Kubernetes: 30 s).
-const GRACE: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let (cluster, task) = arguments.task.resolve().map_err(Failure::Usage)?;
     for directory in &arguments.allow_files {
         check_directory(directory).map_err(Failure::Usage)?;
     }
-    let grace = arguments.grace.unwrap_or(GRACE);
+    let grace = arguments.grace.unwrap_or(SHUTDOWN_TIMEOUT);
     let mut options = ServerOptions::new(cluster, &task.job, task.index);
     options.bind = arguments.bind;
     options.until_done = arguments.until_done;

@@ -6,19 +6,43 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use serde_json::json;
 use tensorfleet_cluster::{Finding, survey};
 use tensorfleet_core::{Result, Status};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Failure;
-use crate::arguments::StatusArguments;
 use crate::status_table::{self, Rates};
 use crate::table::wrapped;
 use crate::terminal::{self, Color, Terminal};
 
+pub(crate) const HELP: &str = "\
+Any task of the cluster will do: it knows the others, and all are asked. With --watch, STEPS/S are the steps that sessions \
+on that task run, and MB/S what it sends to and fetches from others; NO_COLOR turns colours off.
+
+Examples:
+  tensorfleet status grpc://localhost:2222
+  tensorfleet status localhost:2222 --watch
+  tensorfleet status localhost:2222 --json | jq '.tasks[].status.steps'";
+
+/// Arguments of `status`.
+#[derive(Args, Debug)]
+pub(crate) struct StatusArguments {
+    /// A task of the cluster: grpc://HOST:PORT, or HOST:PORT.
+    pub(crate) target: String,
+
+    /// Everything the tasks say, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Show it again every two seconds, until Ctrl-C.
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
 /// How long each task may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often `--watch` asks again.
 const WATCH_EVERY: Duration = Duration::from_secs(2);
 /// Clears a terminal.
@@ -34,7 +58,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
     if arguments.watch {
         return Ok(watch(arguments)?);
     }
-    let findings = survey(&arguments.target, PATIENCE).map_err(unreachable)?;
+    let findings = survey(&arguments.target, STATUS_TIMEOUT).map_err(unreachable)?;
     terminal::print(&match arguments.json {
         true => format!("{:#}\n", json!({ "tasks": findings })),
         false => status_table::render(&findings, None, &Terminal::of_stdout()),
@@ -66,7 +90,7 @@ fn watch(arguments: &StatusArguments) -> Result<()> {
         let looked = Instant::now();
         let terminal = Terminal::of_stdout();
         // A server that restarts must not end the watch.
-        let text = match survey(&arguments.target, PATIENCE) {
+        let text = match survey(&arguments.target, STATUS_TIMEOUT) {
             Ok(findings) => {
                 let text = match arguments.json {
                     // One line for each look, so that a reader knows where it ends.

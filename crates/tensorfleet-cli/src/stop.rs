@@ -2,25 +2,43 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use tensorfleet_cluster::{Finding, TaskState, address, request_stop, survey};
 use tensorfleet_core::{Result, Status};
 
 use crate::Failure;
-use crate::arguments::StopArguments;
 use crate::status::unreachable;
 use crate::terminal;
 
+pub(crate) const HELP: &str = "\
+Every task of ours in the cluster lets running steps finish for a few seconds and exits with code 0. If one that may still run \
+cannot be told to end, the others are, and the exit code is 1.
+
+Examples:
+  tensorfleet stop grpc://localhost:2222
+  tensorfleet stop localhost:2223 --only";
+
+/// What `stop` is told.
+#[derive(Args, Debug)]
+pub(crate) struct StopArguments {
+    /// Any task of the cluster: grpc://HOST:PORT, or HOST:PORT.
+    pub(crate) target: String,
+    /// Only the named task, not the others of its cluster.
+    #[arg(long)]
+    pub(crate) only: bool,
+}
+
 /// How long each task may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &StopArguments) -> Result<(), Failure> {
     let named = address::from_target(&arguments.target).map_err(Failure::Usage)?;
     if arguments.only {
-        request_stop(named, PATIENCE).map_err(unreachable)?;
+        request_stop(named, STOP_TIMEOUT).map_err(unreachable)?;
         terminal::print(&format!("{named} ends\n"));
         return Ok(());
     }
-    let findings = survey(&arguments.target, PATIENCE).map_err(unreachable)?;
+    let findings = survey(&arguments.target, STOP_TIMEOUT).map_err(unreachable)?;
     // A task that cannot be ended must not keep the others running.
     let failures: Vec<Status> = findings.iter().filter_map(|finding| stop(finding).err()).collect();
     failures.iter().for_each(|status| terminal::tell(&format!("error: {}", status.text())));
@@ -36,7 +54,7 @@ fn stop(finding: &Finding) -> Result<()> {
     let address = &finding.address;
     let outcome = match finding.state {
         TaskState::Up | TaskState::Differs => {
-            request_stop(address, PATIENCE).map_err(|status| {
+            request_stop(address, STOP_TIMEOUT).map_err(|status| {
                 let text = status.text();
                 Status::new(
                     status.code(),

@@ -74,6 +74,12 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + next_year, month, day)
 }
 
+/// A time in seconds, possibly with a fraction.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    Duration::try_from_secs_f64(number).map_err(|_| format!("{text} s is not a time to wait"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

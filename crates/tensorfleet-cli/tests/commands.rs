@@ -47,7 +47,7 @@ impl Serving {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(started.elapsed() < Duration::from_secs(20), "the server did not end");
+            assert!(started.elapsed() < Duration::from_secs(30), "the server did not end");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -149,7 +149,7 @@ fn huge_and_cyclic_graphs_end_soon() {
     let svg = succeeds(&[&path, "--svg", "-", "--depth", "2"]);
     assert!(svg.contains("boxes are drawn"), "there is a sentence about the rest");
     // Ten times what it takes in a development build on a busy machine.
-    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn ctrl_c_saves_the_model_and_leaves_nothing_running() {
         running.signal("INT");
         let outcome = running.finish();
         assert_eq!(outcome.code(), Some(130), "{}", outcome.stderr);
-        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
         assert_gone(&tasks);
         let saved = saved_step(&dir).unwrap();
         assert!(saved > 0);

@@ -165,7 +165,7 @@ fn errors_come_back_with_code_and_node() {
     let started = Instant::now();
     let status = session.step().timeout(Duration::from_millis(100)).run(&dequeue).unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(25));
     // The session is as good as before.
     session.run(v.initializer()).unwrap();
     assert_eq!(session.run(&v).unwrap().to_scalar::<i32>().unwrap(), 5);
@@ -216,7 +216,7 @@ fn a_server_that_goes_away_is_unavailable_not_silent() {
     let started = Instant::now();
     let status = session.run(&one).unwrap_err();
     assert!(matches!(status.code(), Code::Unavailable | Code::Aborted), "{status}");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(25));
     session.close().unwrap();
 }
 

@@ -175,7 +175,7 @@ async fn a_call_ends_at_its_deadline_on_both_sides() {
         .map(|_| ())
         .unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(25));
     server.no_call_waits().await;
 }
 

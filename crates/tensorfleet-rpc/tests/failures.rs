@@ -118,7 +118,7 @@ async fn a_peer_that_vanishes_during_a_call_is_declared_dead() {
     let status = failure(&channel, WAIT, CallOptions::default()).await;
     assert_eq!(status.code(), Code::Unavailable);
     assert!(status.text().contains("not a byte for") && status.text().contains(&address), "{status}");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(25));
 }
 
 #[tokio::test]

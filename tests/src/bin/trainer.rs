@@ -27,7 +27,7 @@ use tensorfleet::{
 };
 
 /// Long enough for tasks to come back on a machine with other work, shorter than a test's patience.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many numbers the weight has, so that a checkpoint is large enough to be cut in the middle.
 const WEIGHTS: usize = 4096;
 
@@ -124,7 +124,7 @@ fn train(flags: &Flags) -> Result<()> {
     } else {
         let cluster = ClusterSpec::from_hosts(&flags.ps_hosts, &flags.worker_hosts)?;
         let mut options = ServerOptions::new(cluster.clone(), "worker", flags.task_index);
-        options.session_timeout = PATIENCE;
+        options.session_timeout = CONNECT_TIMEOUT;
         let server = Server::start(options)?;
         let worker = format!("/job:worker/task:{}", flags.task_index);
         let setter = replica_device_setter().cluster(&cluster).worker_device(&worker);
@@ -132,7 +132,7 @@ fn train(flags: &Flags) -> Result<()> {
         session = session.master(&server.target()).config(SessionOptions {
             // A worker needs the parameter servers and itself, and must not wait for other workers.
             device_filters: vec!["/job:ps".to_string(), worker],
-            connect_timeout: PATIENCE,
+            connect_timeout: CONNECT_TIMEOUT,
             ..SessionOptions::default()
         });
         (model, Some(server))
@@ -143,7 +143,7 @@ fn train(flags: &Flags) -> Result<()> {
         .save_checkpoint_steps(flags.save_checkpoint_steps)
         .log_step_count_steps(None)
         .save_summaries(None)
-        .max_wait(PATIENCE)
+        .max_wait(CONNECT_TIMEOUT)
         .hook(say_ready)
         .hook(StopAtStepHook::last_step(flags.last_step))
         .create()?;

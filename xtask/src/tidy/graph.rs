@@ -84,7 +84,7 @@ impl<Note> Graph<Note> {
     }
 
     /// What a thing needs, directly or not.
-    fn reachable(&self, from: &str) -> Vec<&str> {
+    pub(super) fn reachable(&self, from: &str) -> Vec<&str> {
         let mut found: Vec<&str> = Vec::new();
         let mut pending: Vec<&str> = self.needs_of(from).map(|(to, _)| to).collect();
         while let Some(name) = pending.pop() {

@@ -2,10 +2,11 @@
 
 /// By crate and folder, with all members.
 pub(super) const KNOWN_CYCLES: &[(&str, &str, &[&str])] = &[
-    ("tensorfleet-cli", "", &["arguments", "completions", "launch", "serve", "train"]),
     ("tensorfleet-cluster", "", &["master", "peers", "remote_worker", "server", "service", "worker"]),
     ("tensorfleet-cluster", "master", &["partial_run", "session", "step"]),
     ("tensorfleet-cluster", "worker", &["rendezvous", "step_table"]),
+    // A tensor may hold variants, and a variant tensors.
+    ("tensorfleet-core", "", &["tensor", "variant"]),
     ("tensorfleet-kernel", "", &["builder", "catalogue", "gradients", "node_spec", "op", "shape_context"]),
     ("tensorfleet-kernel", "", &["functions", "kernel"]),
     ("tensorfleet-kernel", "builder", &["backward", "control_flow", "scope"]),

@@ -12,6 +12,16 @@ use super::graph::Graph;
 use super::known_cycles::KNOWN_CYCLES;
 use super::modules::{Crate, Folder, Place};
 
+/// Crates that must not need others, be it by way of a third: whoever edits a kernel waits for nothing but kernels.
+const MUST_NOT_NEED: &[(&str, &str)] = &[
+    ("tensorfleet-cluster", "tensorfleet-ops"),
+    ("tensorfleet-frontend", "tensorfleet-ops"),
+    ("tensorfleet-kernel", "tensorfleet-numeric"),
+    ("tensorfleet-kernel", "tensorfleet-ops"),
+    ("tensorfleet-numeric", "tensorfleet-kernel"),
+    ("tensorfleet-runtime", "tensorfleet-ops"),
+];
+
 /// The workspace as `cargo metadata` and the sources tell it.
 pub(super) struct Structure {
     /// Crates of the workspace; the note says whether only tests need it.
@@ -61,7 +71,7 @@ impl Structure {
 
     /// What is wrong, one line for each cycle and one for each of its edges.
     pub(super) fn findings(&self) -> Vec<String> {
-        let mut findings = Vec::new();
+        let mut findings = forbidden(&self.crates.only(|need| *need == Need::Always), MUST_NOT_NEED);
         for Modules { crate_name, folders } in &self.modules {
             for folder in folders {
                 findings.extend(cycles_of(crate_name, folder, KNOWN_CYCLES));
@@ -69,6 +79,17 @@ impl Structure {
         }
         findings
     }
+}
+
+/// Needs that must not be. A crate's name stands for those that begin with it as well, as `tensorfleet-ops` for its families.
+fn forbidden(crates: &Graph<()>, must_not_need: &[(&str, &str)]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (from, to) in must_not_need {
+        let found = crates.reachable(from).into_iter().find(|name| name.starts_with(to));
+        findings
+            .extend(found.map(|found| format!("{from} must not need {found}, not even by way of others")));
+    }
+    findings
 }
 
 /// Cycles of a folder that nobody knows of.
@@ -159,6 +180,15 @@ mod tests {
             "    b → a  b.rs:7  crate::a::X",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_need_that_must_not_be_is_found_by_way_of_others() {
+        let mut crates = Graph::of(["runtime", "middle", "ops-nn"].map(String::from));
+        crates.connect("runtime", "middle", || ());
+        assert_eq!(forbidden(&crates, &[("runtime", "ops")]), Vec::<String>::new());
+        crates.connect("middle", "ops-nn", || ());
+        assert_eq!(forbidden(&crates, &[("runtime", "ops")]).len(), 1);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use tensorfleet::Result;
 use tensorfleet::flags::TaskFlags;
 use tensorfleet_core::ensure;
 
-use crate::arguments::seconds;
 use crate::launch::num_workers;
+use crate::units::seconds;
 
 pub(crate) const TRAIN_HELP: &str = "\
 Example:

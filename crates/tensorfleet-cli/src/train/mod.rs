@@ -28,8 +28,7 @@ pub(crate) use arguments::{TRAIN_HELP, TrainArguments};
 use arguments::TrainCommand;
 
 use crate::Failure;
-use crate::arguments::ServeArguments;
-use crate::serve;
+use crate::serve::{self, ServeArguments};
 
 pub(crate) fn run(arguments: TrainArguments) -> Result<(), Failure> {
     let TrainCommand::Mnist(arguments) = arguments.what;

@@ -13,7 +13,7 @@ use tensorfleet_core::Unreachable;
 /// A silence that makes us ask. Workers report ten times a second, and a save takes less.
 const SILENCE: Duration = Duration::from_secs(5);
 /// How long a task may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SURVEY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the tasks are asked while a silence lasts.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
@@ -27,7 +27,7 @@ pub(super) struct WatchedTask {
 /// Watches the tasks of a cluster.
 pub(super) struct TaskWatch {
     tasks: Vec<WatchedTask>,
-    /// The thread that asks. It ends by itself, after [`PATIENCE`] per task at most.
+    /// The thread that asks. It ends by itself, after [`SURVEY_TIMEOUT`] per task at most.
     asking: Option<JoinHandle<Vec<String>>>,
     asked: Option<Instant>,
     /// Those that have been named in this silence.
@@ -86,7 +86,7 @@ impl TaskWatch {
 fn mute_tasks(tasks: &[WatchedTask]) -> Vec<String> {
     let mut mute: Vec<&str> = Vec::new();
     for task in tasks {
-        match survey(&task.address, PATIENCE) {
+        match survey(&task.address, SURVEY_TIMEOUT) {
             Ok(findings) => {
                 let silent = findings.iter().filter(|finding| finding.state == TaskState::Silent);
                 let addresses: Vec<&str> =
