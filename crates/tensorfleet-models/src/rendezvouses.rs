@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use loom::sync::Arc;
 use loom::thread;
 use tensorfleet_core::{Code, RendezvousKey, Result, Status, Tensor};
-use tensorfleet_ops::rendezvous::{OnReceived, Rendezvous, Transfer};
+use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
 
 use crate::check;
 use crate::rendezvous::LocalRendezvous;
