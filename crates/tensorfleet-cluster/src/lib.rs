@@ -1,4 +1,9 @@
 //! A cluster: its specification, its servers with their master and worker services, and clients of them.
+//!
+//! Three actors: a `client` has a session on a `master`, which plans its steps and drives them on the `worker` of each task.
+//! `worker_api` is what a worker can be asked for; `peers` reaches a task's worker whether it is in this process
+//! (`local_tasks`) or in another (`wire`). `service` answers what comes over the wire, `server` puts all of it on a port and
+//! owns what runs by itself (`tasks`). Each of these knows only those named before it.
 
 pub mod address;
 mod client;

@@ -58,7 +58,7 @@ pub struct ServerOptions {
     pub config: ConfigProto,
     /// How long a new session waits for tasks that do not answer.
     pub session_timeout: Duration,
-    /// How long a task that does not say a word, while it owes an answer, is believed to be alive. `None`: 15 seconds.
+    /// How long a task may be silent, while it owes an answer, before it is given up. `None`: 15 seconds.
     pub peer_timeout: Option<Duration>,
     /// How many bytes the requests under way may take together; more are refused with `ResourceExhausted`. `None`: most of
     /// the machine's memory.

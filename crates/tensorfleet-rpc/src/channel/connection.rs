@@ -18,8 +18,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use tensorfleet_core::{Status, Unreachable};
 
-use super::call::request_head;
 use super::liveness::{Liveness, Silence};
+use super::request_head::request_head;
 use super::watched_stream::{Arrivals, Preface, Traffic, WatchedStream};
 use super::{Address, ChannelOptions};
 use crate::frame::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_RESETS, PREFIX_BYTES, STREAM_WINDOW_BYTES};

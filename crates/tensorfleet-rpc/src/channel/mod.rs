@@ -3,6 +3,7 @@
 mod call;
 mod connection;
 mod liveness;
+mod request_head;
 mod response_stream;
 mod watched_stream;
 
