@@ -159,12 +159,12 @@ impl Context<'_> {
         tensor_at(self.inputs, index)
     }
 
-    /// Lets `look` see input `index`, a tensor or the value of a variable. A writer of the variable waits meanwhile. For ops that
-    /// [look at variables](crate::op::Op::looks_at_variables).
-    pub fn look<R>(&self, index: usize, look: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
+    /// Lets `read` see input `index`, a tensor or the value of a variable. A writer of the variable waits meanwhile. For ops that
+    /// [read in place](crate::op::Op::reads_in_place).
+    pub fn read_in_place<R>(&self, index: usize, read: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
         match self.inputs.get(index) {
-            Some(Some(Value::Ref(variable))) => variable.inspect(look),
-            _ => look(self.input(index)?),
+            Some(Some(Value::Ref(variable))) => variable.inspect(read),
+            _ => read(self.input(index)?),
         }
     }
 

@@ -19,6 +19,7 @@ pub mod file_access;
 pub mod functions;
 pub mod gradients;
 pub mod kernel;
+pub mod known_value;
 pub mod node_spec;
 pub mod op;
 pub mod rendezvous;

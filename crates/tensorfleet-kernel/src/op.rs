@@ -17,6 +17,7 @@ use tensorfleet_core::{PartialShape, Result};
 
 use crate::gradients::{Differential, Grad};
 use crate::kernel::KernelBox;
+use crate::known_value::KnownValue;
 use crate::node_spec::NodeSpec;
 use crate::shape_context::ShapeContext;
 
@@ -29,6 +30,9 @@ pub type KernelFn = fn(&NodeSpec<'_>) -> Result<KernelBox>;
 /// Adds the nodes that compute the gradients with respect to a node's inputs, one for each data input; `None`
 /// where nothing flows back.
 pub type GradientFn = fn(&mut Differential<'_>) -> Result<Vec<Option<Grad>>>;
+
+/// Says what is known of the value of output number `.1`, if anything is.
+pub type KnownValueFn = fn(&ShapeContext<'_>, usize) -> Option<KnownValue>;
 
 /// How an op is differentiated.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,6 +83,19 @@ pub enum Cost {
     Heavy,
 }
 
+/// What a node calls. The nodes of the functions take its place when a graph arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// The function in attribute `f`.
+    Function,
+    /// One of two functions.
+    If,
+    /// One of several functions.
+    Case,
+    /// A function again and again, as long as another one says so.
+    While,
+}
+
 /// The description of one operation.
 pub struct Op {
     /// The op type as graphs name it.
@@ -101,9 +118,28 @@ pub struct Op {
     pub cost: Cost,
     /// Whether it may take a reference to a variable that has no value yet.
     pub allows_uninitialized: bool,
-    /// Whether it only looks at a variable where its declaration says value: it may get the variable itself, and asks for
-    /// inputs with [`Context::look`](crate::kernel::Context::look).
-    pub looks_at_variables: bool,
+    /// See [`Op::reads_in_place`].
+    pub reads_in_place: bool,
+    /// See [`Op::touches_rows`].
+    pub touches_rows: bool,
+    /// See [`Op::waits_for_disk`].
+    pub waits_for_disk: bool,
+    /// See [`Op::passes_through`].
+    pub passes_through: bool,
+    /// See [`Op::passes_references`].
+    pub passes_references: bool,
+    /// See [`Op::reads_shape_only`].
+    pub reads_shape_only: bool,
+    /// See [`Op::never_longer`].
+    pub never_longer: bool,
+    /// See [`Op::never_merged`].
+    pub never_merged: bool,
+    /// See [`Op::placeholder`].
+    pub is_placeholder: bool,
+    /// See [`Op::known_value`].
+    pub known_value: Option<KnownValueFn>,
+    /// See [`Op::calls`].
+    pub calls: Option<Call>,
 }
 
 impl Op {
@@ -120,7 +156,17 @@ impl Op {
             flow: Flow::Plain,
             cost: Cost::Linear,
             allows_uninitialized: false,
-            looks_at_variables: false,
+            reads_in_place: false,
+            touches_rows: false,
+            waits_for_disk: false,
+            passes_through: false,
+            passes_references: false,
+            reads_shape_only: false,
+            never_longer: false,
+            never_merged: false,
+            is_placeholder: false,
+            known_value: None,
+            calls: None,
         }
     }
 
@@ -178,10 +224,75 @@ impl Op {
         self
     }
 
-    /// Says that the op reads little of a large variable, such as some rows or the shape. It then holds no snapshot of it, for
-    /// which a writer would have to copy the whole.
-    pub const fn looks_at_variables(mut self) -> Op {
-        self.looks_at_variables = true;
+    /// Says that the op reads little of a large variable, such as some rows or the shape. Where its declaration says value it may
+    /// get the variable itself, and asks for inputs with [`Context::read_in_place`](crate::kernel::Context::read_in_place): then
+    /// nobody holds a snapshot, for which a writer would have to copy the whole.
+    pub const fn reads_in_place(mut self) -> Op {
+        self.reads_in_place = true;
+        self
+    }
+
+    /// Says that of a variable the op reads or writes only the rows that other inputs name: the size of the variable tells nothing
+    /// of the work.
+    pub const fn touches_rows(mut self) -> Op {
+        self.touches_rows = true;
+        self
+    }
+
+    /// Says that a synchronous kernel reads or writes files. The inputs are names, and tell nothing of the work.
+    pub const fn waits_for_disk(mut self) -> Op {
+        self.waits_for_disk = true;
+        self
+    }
+
+    /// Says that the only output is the first input, unchanged.
+    pub const fn passes_through(mut self) -> Op {
+        self.passes_through = true;
+        self
+    }
+
+    /// Says that the op passes its input through, and if that is a variable, the variable itself: whoever reads the output later
+    /// sees what was written meanwhile.
+    pub const fn passes_references(mut self) -> Op {
+        self.passes_through = true;
+        self.passes_references = true;
+        self
+    }
+
+    /// Says that the op asks for nothing but the shape of its input, which costs less to send than the input.
+    pub const fn reads_shape_only(mut self) -> Op {
+        self.reads_shape_only = true;
+        self
+    }
+
+    /// Says that no output has more elements than all inputs together, though only the kernel knows how many.
+    pub const fn never_longer(mut self) -> Op {
+        self.never_longer = true;
+        self
+    }
+
+    /// Says that two nodes of this op are never the same, however equal they look.
+    pub const fn never_merged(mut self) -> Op {
+        self.never_merged = true;
+        self
+    }
+
+    /// Says that the value comes from a feed: a node that is fed need not run.
+    pub const fn placeholder(mut self) -> Op {
+        self.is_placeholder = true;
+        self.never_merged = true;
+        self
+    }
+
+    /// Gives a rule for what is known of the outputs' values while a graph is built.
+    pub const fn known_value(mut self, rule: KnownValueFn) -> Op {
+        self.known_value = Some(rule);
+        self
+    }
+
+    /// Says what the op calls.
+    pub const fn calls(mut self, call: Call) -> Op {
+        self.calls = Some(call);
         self
     }
 }

@@ -45,6 +45,11 @@ impl<'a> ShapeContext<'a> {
         self.inputs.get(index)?.value.as_ref()
     }
 
+    /// What is known of the value of input `index` as a shape, if its value is not constant.
+    pub fn as_shape(&self, index: usize) -> Option<&PartialShape> {
+        self.inputs.get(index)?.as_shape.as_ref()
+    }
+
     /// The constant integers (int32 or int64) in input `index`.
     pub fn integers(&self, index: usize) -> Option<Vec<i64>> {
         integers_of(self.value(index)?).ok()

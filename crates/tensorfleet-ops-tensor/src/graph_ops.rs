@@ -6,6 +6,7 @@ use tensorfleet_proto::tensorflow::{TensorProto, attr_value};
 
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::known_value::{KnownValue, MAX_KNOWN_ELEMENTS};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Flow, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
@@ -19,41 +20,48 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("value: tensor; dtype: type")
         .shape(const_shape)
         .kernel(const_kernel)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .known_value(const_value),
     Op::new("Placeholder", "-> output: dtype")
         .attrs("dtype: type; shape: shape = unknown")
         .shape(declared_shape)
         .kernel(placeholder)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .placeholder(),
     Op::new("PlaceholderV2", "-> output: dtype")
         .attrs("dtype: type; shape: shape")
         .shape(declared_shape)
         .kernel(placeholder)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .placeholder(),
     Op::new("PlaceholderWithDefault", "input: dtype -> output: dtype")
         .gradient(passed_back)
         .attrs("dtype: type; shape: shape")
         .shape(declared_shape)
         .kernel(identity)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .never_merged(),
     Op::new("Identity", "input: T -> output: T")
         .gradient(passed_back)
         .attrs("T: type")
         .shape(same_as_input)
         .kernel(identity)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .passes_references(),
     Op::new("StopGradient", "input: T -> output: T")
         .not_differentiable()
         .attrs("T: type")
         .shape(same_as_input)
         .kernel(identity)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .passes_through(),
     Op::new("PreventGradient", "input: T -> output: T")
         .gradient(prevented)
         .attrs("T: type; message: string = ''")
         .shape(same_as_input)
         .kernel(identity)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .passes_through(),
     Op::new("GuaranteeConst", "input: T -> output: T")
         .attrs("T: type")
         .stateful()
@@ -65,7 +73,8 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("T: type")
         .shape(same_as_input)
         .kernel(identity)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .passes_through(),
     Op::new("IdentityN", "input: T -> output: T")
         .gradient(passed_back)
         .attrs("T: list(type) >= 1")
@@ -88,6 +97,13 @@ fn const_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
         None => ctx.attr::<Tensor>("value")?.shape().clone(),
     };
     Ok(vec![(&shape).into()])
+}
+
+fn const_value(ctx: &ShapeContext<'_>, _: usize) -> Option<KnownValue> {
+    let Some(attr_value::Value::Tensor(proto)) = &ctx.node.raw_attr("value").ok()?.value else { return None };
+    let shape = Shape::from_proto(proto.tensor_shape.as_ref()?).ok()?;
+    let is_small = shape.num_elements() <= MAX_KNOWN_ELEMENTS && ctx.node.output_dtype(0).ok()?.is_plain();
+    is_small.then(|| ctx.attr("value").ok().map(KnownValue::Whole))?
 }
 
 /// Constants of many equal numbers that are larger than this are made when they are needed. TensorFlow's programs write the

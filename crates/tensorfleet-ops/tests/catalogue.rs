@@ -2,6 +2,9 @@
 
 use std::collections::HashSet;
 
+use tensorfleet_core::DType;
+use tensorfleet_kernel::Op;
+use tensorfleet_kernel::signature::{Arg, ArgTypes};
 use tensorfleet_ops::catalogue;
 
 #[test]
@@ -11,4 +14,63 @@ fn every_declaration_parses_and_every_name_is_unique() {
         assert!(names.insert(op.name), "op {} stands in two tables", op.name);
         catalogue().find(op.name).unwrap().signature().unwrap();
     }
+}
+
+/// The ops of which `holds` is true.
+fn ops_that(holds: impl Fn(&Op) -> bool) -> Vec<&'static str> {
+    catalogue().all().into_iter().filter(|op| holds(op)).map(|op| op.name).collect()
+}
+
+fn inputs(op: &Op) -> &'static [Arg] {
+    &catalogue().find(op.name).unwrap().signature().unwrap().inputs
+}
+
+/// What the executor would otherwise take for a pass over the whole variable.
+#[test]
+fn whoever_takes_a_variable_and_indices_says_that_it_touches_rows() {
+    let is_variable = |arg: &Arg| {
+        let is_resource = matches!(arg.types, ArgTypes::Fixed(DType::Resource));
+        (arg.is_ref && !matches!(arg.types, ArgTypes::Fixed(_))) || (is_resource && arg.name != "handle")
+    };
+    let forgotten = ops_that(|op| {
+        let takes_rows = inputs(op).iter().any(|arg| arg.name == "indices");
+        let takes_variable = inputs(op).iter().any(is_variable);
+        takes_rows && takes_variable && !op.touches_rows
+    });
+    assert_eq!(forgotten, [""; 0]);
+    let without_rows = ops_that(|op| op.touches_rows && !inputs(op).iter().any(|arg| arg.name == "indices"));
+    assert_eq!(without_rows, [""; 0]);
+}
+
+/// A kernel that waits for a disk keeps others from its thread, however small its inputs are. Asynchronous kernels wait elsewhere;
+/// datasets only remember the names.
+#[test]
+fn whoever_takes_names_of_files_says_that_it_waits_for_the_disk() {
+    const NAMES: &[&str] = &["filename", "file_pattern", "pattern", "prefix", "checkpoint_prefixes"];
+    // `pattern` is a regular expression here.
+    const NO_FILES: &[&str] = &["RegexFullMatch", "RegexReplace"];
+    let forgotten = ops_that(|op| {
+        let takes_names = inputs(op).iter().any(|arg| NAMES.contains(&&*arg.name));
+        let remembers = op.name.ends_with("Dataset") || op.name.ends_with("DatasetV2");
+        takes_names && !remembers && !op.waits_for_disk && !NO_FILES.contains(&op.name)
+    });
+    assert_eq!(forgotten, ["InitializeTableFromTextFileV2"], "tables are read once, when a program starts");
+}
+
+#[test]
+fn facts_agree_with_declarations() {
+    let one_to_one = |op: &Op| {
+        let signature = catalogue().find(op.name).unwrap().signature().unwrap();
+        signature.inputs.len() == 1
+            && signature.outputs.len() == 1
+            && format!("{:?}", signature.inputs[0].types) == format!("{:?}", signature.outputs[0].types)
+    };
+    assert_eq!(ops_that(|op| op.passes_through && !one_to_one(op)), [""; 0]);
+    assert_eq!(ops_that(|op| op.passes_references), ["Identity"]);
+    assert_eq!(ops_that(|op| op.is_placeholder && !inputs(op).is_empty()), [""; 0]);
+    assert_eq!(ops_that(|op| op.reads_shape_only && (inputs(op).len() != 1 || !op.reads_in_place)), [""; 0]);
+    // Folding runs kernels that have no effect and no waiting.
+    assert_eq!(ops_that(|op| op.never_longer && (op.stateful || op.waits_for_disk)), [""; 0]);
+    // The nodes of functions take the place of a call, so no call has a kernel.
+    assert_eq!(ops_that(|op| op.calls.is_some() == op.kernel.is_some() && op.calls.is_some()), [""; 0]);
 }

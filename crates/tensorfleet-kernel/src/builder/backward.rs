@@ -20,6 +20,7 @@ use super::GraphBuilder;
 use super::control_flow::{FlowId, FlowKind, Loop, LoopOptions};
 use super::new_node::{Input, NewNode};
 use super::scope::Frame;
+use crate::op::Flow;
 
 /// The parts of a finished loop.
 #[derive(Clone, Debug)]
@@ -302,7 +303,7 @@ impl GraphBuilder {
         let forward = backward.forward;
         let node = self.node(value.node);
         let first_input = node.inputs.first().copied();
-        let is_switch = matches!(&*node.op, "Switch" | "RefSwitch");
+        let is_switch = self.find_op(value.node).is_some_and(|op| op.flow == Flow::Switch);
         let constant = self.facts(value)?.value.clone();
         let branch = self.flows.get(value.node.index()).copied().flatten().filter(|&id| id != forward);
         let recalled = match (first_input, branch) {

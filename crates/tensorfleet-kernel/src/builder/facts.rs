@@ -5,14 +5,12 @@
 //! ops' own kernels; and where only some elements are known, as far as they are ([`OutputFacts::as_shape`]).
 
 use smallvec::SmallVec;
-use tensorfleet_core::{DType, Dim, EdgeType, PartialShape, Result, Status, Tensor};
+use tensorfleet_core::{DType, EdgeType, PartialShape, Result, Status, Tensor};
 
 use crate::constant_evaluation;
+use crate::known_value::{KnownValue, MAX_KNOWN_ELEMENTS, is_integer};
 use crate::node_spec::NodeSpec;
 use crate::shape_context::{InputShape, ShapeContext};
-
-/// Shape arithmetic works on a handful of numbers; anything larger is data, and is left to the run.
-const MAX_KNOWN_ELEMENTS: usize = 1024;
 
 /// What is known of one output.
 #[derive(Clone, Debug)]
@@ -71,138 +69,32 @@ fn with_shapes(status: Status, inputs: &[InputShape]) -> Status {
 }
 
 fn evaluate(spec: &NodeSpec<'_>, inputs: &[InputShape], facts: &mut NodeFacts) {
-    let passes_through =
-        || matches!(spec.op().name, "Identity" | "StopGradient" | "PreventGradient" | "Snapshot");
-    match (spec.op().name, &mut facts[..]) {
-        ("Const", [fact]) => {
-            let small = fact.shape.to_shape().is_some_and(|shape| shape.num_elements() <= MAX_KNOWN_ELEMENTS);
-            if small && fact.edge.dtype.is_plain() {
-                fact.value = spec.attr("value").ok();
-            }
-        }
-        ("Shape" | "ShapeN", facts) => {
-            for (fact, input) in facts.iter_mut().zip(inputs) {
-                if input.shape.rank().is_some() {
-                    fact.as_shape = Some(input.shape.clone());
-                }
-            }
-        }
-        ("Rank", [fact]) => {
-            fact.value = inputs[0].shape.rank().and_then(|rank| integer_scalar(fact.edge.dtype, rank));
-        }
-        ("Size", [fact]) => {
-            let count = inputs[0].shape.to_shape().map(|shape| shape.num_elements());
-            fact.value = count.and_then(|count| integer_scalar(fact.edge.dtype, count));
-        }
-        (_, [fact]) if passes_through() && !fact.edge.is_ref => {
-            fact.value = inputs[0].value.clone();
-            fact.as_shape = inputs[0].as_shape.clone();
-        }
-        (_, facts) => {
-            if inputs.iter().all(|input| input.value.is_some()) {
-                run_kernel(spec, inputs, facts);
-            } else if let [fact] = facts {
-                fact.as_shape = partial_shape(spec, inputs);
-                if spec.op().name == "StridedSlice" && fact.shape.rank() == Some(0) {
-                    fact.value =
-                        shape_element(spec, inputs).and_then(|dim| integer_scalar(fact.edge.dtype, dim));
-                }
+    let op = spec.op();
+    if op.passes_through
+        && let ([fact], Some(input)) = (&mut facts[..], inputs.first())
+    {
+        fact.value = input.value.clone();
+        fact.as_shape = input.as_shape.clone();
+    }
+    if let Some(rule) = op.known_value {
+        let context = ShapeContext::new(spec, inputs);
+        for (index, fact) in facts.iter_mut().enumerate() {
+            match rule(&context, index) {
+                Some(KnownValue::Whole(value)) => fact.value = Some(value),
+                Some(KnownValue::Shape(shape)) => fact.as_shape = Some(shape),
+                None => {}
             }
         }
     }
-    // A shape of which everything is known is a value, and a vector value is a shape.
+    let is_open = facts.iter().any(|fact| fact.value.is_none());
+    if is_open && inputs.iter().all(|input| input.value.is_some()) {
+        run_kernel(spec, inputs, facts);
+    }
+    // A shape of which everything is known is a value.
     for fact in facts {
         if let (None, Some(shape)) = (&fact.value, fact.as_shape.as_ref().and_then(PartialShape::to_shape)) {
             fact.value = integer_vector(fact.edge.dtype, &shape);
         }
-    }
-}
-
-/// Shape vectors of which some elements are known, through the ops that programs take them apart and put them
-/// together with.
-fn partial_shape(spec: &NodeSpec<'_>, inputs: &[InputShape]) -> Option<PartialShape> {
-    let is_integer = |dtype: DType| matches!(dtype, DType::Int32 | DType::Int64);
-    if spec.outputs.len() != 1 || !is_integer(spec.outputs[0].dtype) {
-        return None;
-    }
-    match spec.op().name {
-        "Cast" if is_integer(spec.input_dtype(0).ok()?) => inputs[0].as_shape.clone(),
-        "Pack" => {
-            let scalars = inputs.iter().all(|input| input.shape.rank() == Some(0));
-            let dim = |input: &InputShape| usize::try_from(only_integer(input)?).ok();
-            scalars.then(|| PartialShape::new(inputs.iter().map(dim)))
-        }
-        "ConcatV2" => {
-            let (_, parts) = inputs.split_last()?;
-            let mut dims: Vec<Dim> = Vec::new();
-            for part in parts {
-                dims.extend(vector_dims(part)?);
-            }
-            Some(PartialShape::new(dims))
-        }
-        "StridedSlice" => sliced_shape(spec, inputs),
-        _ => None,
-    }
-}
-
-/// A slice of a shape vector, where the bounds are constant and the result is again a vector.
-fn sliced_shape(spec: &NodeSpec<'_>, inputs: &[InputShape]) -> Option<PartialShape> {
-    let mask = |name: &str| spec.attr::<i64>(name).ok();
-    if mask("ellipsis_mask")? != 0 || mask("new_axis_mask")? != 0 || mask("shrink_axis_mask")? != 0 {
-        return None;
-    }
-    let dims = vector_dims(&inputs[0])?;
-    let (begin, end, stride) =
-        (only_integer(&inputs[1])?, only_integer(&inputs[2])?, only_integer(&inputs[3])?);
-    if stride <= 0 {
-        return None;
-    }
-    let len = dims.len() as i64;
-    let clamped = |value: i64| (if value < 0 { value.saturating_add(len) } else { value }).clamp(0, len);
-    let begin = if mask("begin_mask")? & 1 != 0 { 0 } else { clamped(begin) };
-    let end = if mask("end_mask")? & 1 != 0 { len } else { clamped(end) };
-    let taken = dims.get(begin as usize..end as usize).unwrap_or_default();
-    Some(PartialShape::new(taken.iter().step_by(stride as usize).copied()))
-}
-
-/// One element of a shape vector, taken with a constant index: `shape(x)[1]`.
-fn shape_element(spec: &NodeSpec<'_>, inputs: &[InputShape]) -> Dim {
-    let mask = |name: &str| spec.attr::<i64>(name).ok();
-    let others = ["begin_mask", "ellipsis_mask", "new_axis_mask"];
-    if mask("shrink_axis_mask")? != 1 || others.iter().any(|name| mask(name) != Some(0)) {
-        return None;
-    }
-    let dims = vector_dims(&inputs[0])?;
-    let index = only_integer(&inputs[1])?;
-    let index = if index < 0 { index.checked_add(dims.len() as i64)? } else { index };
-    dims.get(usize::try_from(index).ok()?).copied().flatten()
-}
-
-fn only_integer(input: &InputShape) -> Option<i64> {
-    match crate::shape_context::integers_of(input.value.as_ref()?).ok()?[..] {
-        [value] => Some(value),
-        _ => None,
-    }
-}
-
-/// The elements of an integer vector as dimensions, where at least their number is known.
-fn vector_dims(input: &InputShape) -> Option<Vec<Dim>> {
-    if let Some(value) = &input.value {
-        let values = crate::shape_context::integers_of(value).ok()?;
-        return Some(values.into_iter().map(|value| usize::try_from(value).ok()).collect());
-    }
-    match (&input.as_shape, input.shape.dims()) {
-        (Some(shape), _) => shape.dims().map(<[Dim]>::to_vec),
-        (None, Some([Some(len)])) if *len <= MAX_KNOWN_ELEMENTS => Some(vec![None; *len]),
-        _ => None,
-    }
-}
-
-fn integer_scalar(dtype: DType, value: usize) -> Option<Tensor> {
-    match dtype {
-        DType::Int32 => Some(Tensor::scalar(i32::try_from(value).ok()?)),
-        DType::Int64 => Some(Tensor::scalar(i64::try_from(value).ok()?)),
-        _ => None,
     }
 }
 
@@ -222,7 +114,7 @@ fn integer_vector(dtype: DType, values: &[usize]) -> Option<Tensor> {
 /// reports them with their place.
 fn run_kernel(spec: &NodeSpec<'_>, inputs: &[InputShape], facts: &mut [OutputFacts]) {
     let small = |fact: &OutputFacts| {
-        let integer = matches!(fact.edge.dtype, DType::Int32 | DType::Int64) && !fact.edge.is_ref;
+        let integer = is_integer(fact.edge.dtype) && !fact.edge.is_ref;
         let count = fact.shape.to_shape().map_or(usize::MAX, |shape| shape.num_elements());
         integer && count <= MAX_KNOWN_ELEMENTS
     };

@@ -28,6 +28,7 @@ use tensorfleet_proto::tensorflow::{GraphDef, VersionDef};
 
 use crate::catalogue::Catalogue;
 use crate::node_spec::NodeSpec;
+use crate::op::{Flow, Op};
 use crate::shape_context::InputShape;
 use arguments::Bound;
 use control_flow::FlowContext;
@@ -312,11 +313,18 @@ impl GraphBuilder {
         }
     }
 
+    fn find_op(&self, id: NodeId) -> Option<&'static Op> {
+        self.catalogue.find(&self.node(id).op).map(|entry| entry.op)
+    }
+
     /// The declared shape of the variable whose handle is the first input of `node`.
     fn variable_shape(&self, node: &Node) -> Option<PartialShape> {
         let mut producer = node.inputs.first()?.node;
         // Each of these ops has its source before it in the graph, so the walk ends.
-        while matches!(&*self.node(producer).op, "Enter" | "Switch" | "Identity") {
+        while self
+            .find_op(producer)
+            .is_some_and(|op| op.passes_through || matches!(op.flow, Flow::Enter | Flow::Switch))
+        {
             producer = self.node(producer).inputs.first()?.node;
         }
         let variable = self.node(producer);

@@ -25,19 +25,22 @@ pub(crate) static OPS: &[Op] = &[
         .stateful()
         .shape(save_shape)
         .kernel(save)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
     Op::new("RestoreV2", "prefix: string, tensor_names: string, shape_and_slices: string -> tensors: dtypes")
         .attrs("dtypes: list(type) >= 1")
         .stateful()
         .shape(restore_shape)
         .kernel(restore)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
     Op::new("MergeV2Checkpoints", "checkpoint_prefixes: string, destination_prefix: string ->")
         .attrs("delete_old_dirs: bool = true; allow_missing_files: bool = false")
         .stateful()
         .shape(merge_shape)
         .kernel(merge)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
     Op::new("ShardedFilename", "basename: string, shard: int32, num_shards: int32 -> filename: string")
         .shape(scalars)
         .kernel(sharded_filename)

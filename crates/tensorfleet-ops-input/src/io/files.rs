@@ -17,16 +17,19 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("ReadFile", "filename: string -> contents: string")
         .shape(scalars)
         .kernel(read_file)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
     Op::new("WriteFile", "filename: string, contents: string ->")
         .stateful()
         .shape(scalars)
         .kernel(write_file)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
     Op::new("MatchingFiles", "pattern: string -> filenames: string")
         .shape(matching_shape)
         .kernel(matching_files)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
 ];
 
 fn matching_shape(_: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {

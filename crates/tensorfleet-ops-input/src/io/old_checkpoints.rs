@@ -20,19 +20,22 @@ pub(crate) static OPS: &[Op] = &[
         .stateful()
         .shape(nothing)
         .kernel(|_| save(false))
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
     Op::new("SaveSlices", "filename: string, tensor_names: string, shapes_and_slices: string, data: T")
         .attrs("T: list(type) >= 1")
         .stateful()
         .shape(nothing)
         .kernel(|_| save(true))
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
     Op::new("Restore", "file_pattern: string, tensor_name: string -> tensor: dt")
         .attrs("dt: type; preferred_shard: int = -1")
         .stateful()
         .shape(unknown)
         .kernel(restore)
-        .cost(Cost::Heavy),
+        .cost(Cost::Heavy)
+        .waits_for_disk(),
     Op::new(
         "RestoreSlice",
         "file_pattern: string, tensor_name: string, shape_and_slice: string -> tensor: dt",
@@ -41,7 +44,8 @@ pub(crate) static OPS: &[Op] = &[
     .stateful()
     .shape(unknown)
     .kernel(restore)
-    .cost(Cost::Heavy),
+    .cost(Cost::Heavy)
+    .waits_for_disk(),
 ];
 
 fn nothing(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {

@@ -29,7 +29,7 @@ macro_rules! optimizers {
     (
         $(dense $dense:literal $dense_slots:tt $dense_inputs:literal $dense_attrs:literal $dense_kernel:ident;)*
         $(sparse $sparse:literal $sparse_slots:tt $sparse_inputs:literal $sparse_attrs:literal $sparse_kernel:ident;)*
-        $(only_resource $only_resource:literal $only_resource_slots:tt $only_resource_inputs:literal $only_resource_attrs:literal $only_resource_kernel:ident;)*
+        $(only_resource $only_resource:literal $only_resource_slots:tt $only_resource_inputs:literal $only_resource_attrs:literal $only_resource_kernel:ident $($only_resource_fact:ident)?;)*
     ) => {
         pub(crate) static OPS: &[Op] = &[
             $(optimizers!(@ref concat!("Apply", $dense), $dense_slots, $dense_inputs,
@@ -37,11 +37,14 @@ macro_rules! optimizers {
             optimizers!(@resource concat!("ResourceApply", $dense), $dense_slots, $dense_inputs,
                 concat!("T: number; use_locking: bool = false; ", $dense_attrs), $dense_kernel),)*
             $(optimizers!(@ref concat!("SparseApply", $sparse), $sparse_slots, $sparse_inputs,
-                concat!("T: number; Tindices: {int32, int64}; use_locking: bool = false; ", $sparse_attrs), $sparse_kernel),
+                concat!("T: number; Tindices: {int32, int64}; use_locking: bool = false; ", $sparse_attrs), $sparse_kernel)
+                .touches_rows(),
             optimizers!(@resource concat!("ResourceSparseApply", $sparse), $sparse_slots, $sparse_inputs,
-                concat!("T: number; Tindices: {int32, int64}; use_locking: bool = false; ", $sparse_attrs), $sparse_kernel),)*
+                concat!("T: number; Tindices: {int32, int64}; use_locking: bool = false; ", $sparse_attrs), $sparse_kernel)
+                .touches_rows(),)*
             $(optimizers!(@resource concat!("Resource", $only_resource), $only_resource_slots, $only_resource_inputs,
-                concat!("T: number; use_locking: bool = false; ", $only_resource_attrs), $only_resource_kernel),)*
+                concat!("T: number; use_locking: bool = false; ", $only_resource_attrs), $only_resource_kernel)
+                $(.$only_resource_fact())?,)*
         ];
     };
 }
@@ -87,7 +90,7 @@ optimizers! {
 
     only_resource "ApplyKerasMomentum" ["var" "accum"] "lr: T, grad: T, momentum: T" "use_nesterov: bool = false" keras_momentum;
     only_resource "SparseApplyKerasMomentum" ["var" "accum"] "lr: T, grad: T, indices: Tindices, momentum: T"
-        "Tindices: {int32, int64}; use_nesterov: bool = false" keras_momentum;
+        "Tindices: {int32, int64}; use_nesterov: bool = false" keras_momentum touches_rows;
     only_resource "ApplyAdamWithAmsgrad" ["var" "m" "v" "vhat"]
         "beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, epsilon: T, grad: T" "" adam_with_amsgrad;
 }

@@ -23,13 +23,15 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, int64}")
         .stateful()
         .shape(unknown)
-        .kernel(resource_gather),
+        .kernel(resource_gather)
+        .touches_rows(),
     Op::new("ResourceGatherNd", "resource: resource, indices: Tindices -> output: dtype")
         .gradient(gather_nd_gradient)
         .attrs("dtype: type; Tindices: {int32, int64}")
         .stateful()
         .shape(unknown)
-        .kernel(resource_gather_nd),
+        .kernel(resource_gather_nd)
+        .touches_rows(),
 ];
 
 fn variable_to_read(ctx: &Context<'_>, dtype: DType) -> Result<Arc<Variable>> {

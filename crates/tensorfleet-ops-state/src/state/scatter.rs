@@ -35,11 +35,11 @@ const RESOURCE: &str = "resource: resource, indices: Tindices, updates: dtype";
 const RESOURCE_ND: &str = "ref: resource, indices: Tindices, updates: T";
 
 const fn by_row(name: &'static str, attrs: &'static str) -> Op {
-    Op::new(name, REF).attrs(attrs).shape(same_as_input)
+    Op::new(name, REF).attrs(attrs).touches_rows().shape(same_as_input)
 }
 
 const fn resource_by_row(name: &'static str, attrs: &'static str) -> Op {
-    Op::new(name, RESOURCE).attrs(attrs).stateful().shape(no_outputs)
+    Op::new(name, RESOURCE).attrs(attrs).touches_rows().stateful().shape(no_outputs)
 }
 
 const ANY: &str = "T: type; Tindices: {int32, int64}; use_locking: bool = true";
@@ -56,11 +56,11 @@ const SLICE_ATTRS: &str = "T: type; Index: {int32, int64}; begin_mask: int = 0; 
                            ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0";
 
 const fn by_coordinates(name: &'static str, attrs: &'static str) -> Op {
-    Op::new(name, REF).attrs(attrs).shape(same_as_input)
+    Op::new(name, REF).attrs(attrs).touches_rows().shape(same_as_input)
 }
 
 const fn resource_by_coordinates(name: &'static str) -> Op {
-    Op::new(name, RESOURCE_ND).attrs(ANY_ND).stateful().shape(no_outputs)
+    Op::new(name, RESOURCE_ND).attrs(ANY_ND).touches_rows().stateful().shape(no_outputs)
 }
 
 /// The family's table.

@@ -9,6 +9,7 @@ use super::axes::{Integers, integer, integers, normalized, one, sizes_tensor, wi
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
+use tensorfleet_kernel::known_value::KnownValue;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::ShapeContext;
@@ -22,7 +23,8 @@ pub(crate) static OPS: &[Op] = &[
         .gradient(concat_v2_gradient)
         .attrs("N: int >= 2; T: type; Tidx: {int32, int64} = int32")
         .shape(|ctx| concat_shape(ctx, 0, ctx.num_inputs().saturating_sub(1)))
-        .kernel(|node| concat_kernel(0, node.inputs.len() - 1)),
+        .kernel(|node| concat_kernel(0, node.inputs.len() - 1))
+        .known_value(known_concat),
     Op::new("Concat", "concat_dim: int32, values: N * T -> output: T")
         .gradient(concat_gradient)
         .attrs("N: int >= 2; T: type")
@@ -32,7 +34,8 @@ pub(crate) static OPS: &[Op] = &[
         .gradient(pack_gradient)
         .attrs("N: int >= 1; T: type; axis: int = 0")
         .shape(pack_shape)
-        .kernel(pack_kernel),
+        .kernel(pack_kernel)
+        .known_value(known_pack),
     Op::new("ConcatOffset", "concat_dim: int32, shape: N * shape_type -> offset: N * shape_type")
         .not_differentiable()
         .attrs("N: int >= 2; shape_type: {int32, int64} = int32")
@@ -40,6 +43,21 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(concat_offset_kernel)
         .cost(Cost::Trivial),
 ];
+
+/// Shapes that are put together of parts.
+fn known_concat(ctx: &ShapeContext<'_>, _: usize) -> Option<KnownValue> {
+    let parts = if ctx.gives_shape() { ctx.num_inputs().checked_sub(1)? } else { return None };
+    let dims = (0..parts).map(|index| ctx.known_dims(index)).collect::<Option<Vec<_>>>()?.concat();
+    Some(KnownValue::Shape(PartialShape::new(dims)))
+}
+
+/// Shapes that are put together of sizes.
+fn known_pack(ctx: &ShapeContext<'_>, _: usize) -> Option<KnownValue> {
+    let are_scalars = (0..ctx.num_inputs()).all(|index| ctx.input(index).rank() == Some(0));
+    let dim = |index: usize| usize::try_from(ctx.integer(index)?).ok();
+    (ctx.gives_shape() && are_scalars)
+        .then(|| KnownValue::Shape(PartialShape::new((0..ctx.num_inputs()).map(dim))))
+}
 
 /// Each row of the output is a row of every source, one after the other.
 struct SideBySide {

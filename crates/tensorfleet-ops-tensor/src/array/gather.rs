@@ -25,19 +25,19 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("validate_indices: bool = true; Tparams: type; Tindices: {int32, int64}")
         .shape(|ctx| gather_shape(ctx, Some(0), 0))
         .kernel(gather_kernel)
-        .looks_at_variables(),
+        .reads_in_place(),
     Op::new("GatherV2", "params: Tparams, indices: Tindices, axis: Taxis -> output: Tparams")
         .gradient(gather_v2_gradient)
         .attrs("batch_dims: int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: {int32, int64}")
         .shape(|ctx| gather_shape(ctx, ctx.integer(2), ctx.attr("batch_dims")?))
         .kernel(gather_v2_kernel)
-        .looks_at_variables(),
+        .reads_in_place(),
     Op::new("GatherNd", "params: Tparams, indices: Tindices -> output: Tparams")
         .gradient(gather_nd_gradient)
         .attrs("Tparams: type; Tindices: {int16, int32, int64}; bad_indices_policy: string = ''")
         .shape(gather_nd_shape)
         .kernel(gather_nd_kernel)
-        .looks_at_variables(),
+        .reads_in_place(),
 ];
 
 /// The source is `[batches, outer, axis, inner]`; out is `[batches, outer, indices of a batch, inner]`.
@@ -177,7 +177,8 @@ fn gather_shape(ctx: &ShapeContext<'_>, axis: Option<i64>, batch_dims: i64) -> R
 
 fn gather_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
-        let tensor = ctx.look(0, |params| ctx.look(1, |indices| gather(params, indices, 0, 0)))?;
+        let tensor =
+            ctx.read_in_place(0, |params| ctx.read_in_place(1, |indices| gather(params, indices, 0, 0)))?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -186,9 +187,10 @@ fn gather_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
 fn gather_v2_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let batch_dims = node.attr("batch_dims")?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let axis = ctx.look(2, |axis| integer(axis, "axis"))?;
-        let tensor =
-            ctx.look(0, |params| ctx.look(1, |indices| gather(params, indices, axis, batch_dims)))?;
+        let axis = ctx.read_in_place(2, |axis| integer(axis, "axis"))?;
+        let tensor = ctx.read_in_place(0, |params| {
+            ctx.read_in_place(1, |indices| gather(params, indices, axis, batch_dims))
+        })?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -304,7 +306,8 @@ fn gather_nd_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 fn gather_nd_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     check_bad_indices_policy(node)?;
     Ok(KernelBox::from_fn(|ctx| {
-        let tensor = ctx.look(0, |params| ctx.look(1, |indices| gather_nd(params, indices)))?;
+        let tensor =
+            ctx.read_in_place(0, |params| ctx.read_in_place(1, |indices| gather_nd(params, indices)))?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

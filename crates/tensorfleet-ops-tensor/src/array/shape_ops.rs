@@ -7,6 +7,7 @@ use tensorfleet_core::{Dim, PartialShape, Result, Shape, Tensor, bail, ensure};
 use super::axes::{integer, integers, normalized, one, product, sizes_tensor};
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::known_value::KnownValue;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, scalars};
@@ -19,28 +20,35 @@ pub(crate) static OPS: &[Op] = &[
         .shape(shape_shape)
         .kernel(shape_kernel)
         .cost(Cost::Trivial)
-        .looks_at_variables(),
+        .reads_in_place()
+        .reads_shape_only()
+        .known_value(known_shape),
     Op::new("ShapeN", "input: N * T -> output: N * out_type")
         .not_differentiable()
         .attrs("N: int >= 1; T: type; out_type: {int32, int64} = int32")
         .shape(shape_shape)
         .kernel(shape_kernel)
         .cost(Cost::Trivial)
-        .looks_at_variables(),
+        .reads_in_place()
+        .known_value(known_shape),
     Op::new("Size", "input: T -> output: out_type")
         .not_differentiable()
         .attrs("T: type; out_type: {int32, int64} = int32")
         .shape(scalars)
         .kernel(size_kernel)
         .cost(Cost::Trivial)
-        .looks_at_variables(),
+        .reads_in_place()
+        .reads_shape_only()
+        .known_value(known_size),
     Op::new("Rank", "input: T -> output: int32")
         .not_differentiable()
         .attrs("T: type")
         .shape(scalars)
         .kernel(rank_kernel)
         .cost(Cost::Trivial)
-        .looks_at_variables(),
+        .reads_in_place()
+        .reads_shape_only()
+        .known_value(known_rank),
     Op::new("Reshape", "tensor: T, shape: Tshape -> output: T")
         .gradient(reshaped_back)
         .attrs("T: type; Tshape: {int32, int64} = int32")
@@ -65,12 +73,26 @@ fn shape_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     Ok((0..ctx.num_outputs()).map(|index| PartialShape::vector(ctx.input(index).rank())).collect())
 }
 
+fn known_shape(ctx: &ShapeContext<'_>, output: usize) -> Option<KnownValue> {
+    let shape = ctx.input(output);
+    shape.rank().map(|_| KnownValue::Shape(shape.clone()))
+}
+
+fn known_size(ctx: &ShapeContext<'_>, _: usize) -> Option<KnownValue> {
+    let count = ctx.input(0).to_shape()?.num_elements();
+    KnownValue::integer(ctx.node.output_dtype(0).ok()?, count)
+}
+
+fn known_rank(ctx: &ShapeContext<'_>, _: usize) -> Option<KnownValue> {
+    KnownValue::integer(ctx.node.output_dtype(0).ok()?, ctx.input(0).rank()?)
+}
+
 /// `Shape` and `ShapeN`.
 fn shape_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (out, count) = (node.attr("out_type")?, node.outputs.len());
     Ok(KernelBox::from_fn(move |ctx| {
         for index in 0..count {
-            let shape = ctx.look(index, |tensor| Ok(tensor.shape().clone()))?;
+            let shape = ctx.read_in_place(index, |tensor| Ok(tensor.shape().clone()))?;
             let tensor = sizes_tensor(shape.iter().copied(), &[shape.rank()], out)?;
             ctx.set_output(index, tensor);
         }
@@ -81,7 +103,7 @@ fn shape_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn size_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let out = node.attr("out_type")?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let size = ctx.look(0, |tensor| Ok(tensor.num_elements()))?;
+        let size = ctx.read_in_place(0, |tensor| Ok(tensor.num_elements()))?;
         let tensor = sizes_tensor([size].into_iter(), &[], out)?;
         ctx.set_output(0, tensor);
         Ok(())
@@ -90,7 +112,7 @@ fn size_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn rank_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
-        let rank = ctx.look(0, |tensor| Ok(tensor.shape().rank() as i32))?;
+        let rank = ctx.read_in_place(0, |tensor| Ok(tensor.shape().rank() as i32))?;
         ctx.set_output(0, Tensor::scalar(rank));
         Ok(())
     }))

@@ -8,6 +8,7 @@ use super::slice_spec::{Bounds, Slice, SliceSpec};
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::known_value::KnownValue;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
@@ -19,7 +20,8 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("StridedSlice", "input: T, begin: Index, end: Index, strides: Index -> output: T").gradient(strided_slice_gradient)
         .attrs("T: type; Index: {int16, int32, int64}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0")
         .shape(strided_slice_shape)
-        .kernel(strided_slice_kernel),
+        .kernel(strided_slice_kernel)
+        .known_value(known_slice),
     Op::new("StridedSliceGrad", "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T").gradient(strided_slice_grad_gradient)
         .attrs("T: type; Index: {int32, int64}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0")
         .shape(|ctx| one(ctx.shape_value(0)?))
@@ -39,6 +41,35 @@ fn strided_slice_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     match Bounds::partial(ctx.value(1), ctx.value(2), ctx.value(3))? {
         Some(bounds) => one(spec.resolve_shape(ctx.input(0), &bounds)?),
         None => one(PartialShape::unknown()),
+    }
+}
+
+/// A part of a shape, or one of its sizes: `shape(x)[:2]`, `shape(x)[1]`.
+fn known_slice(ctx: &ShapeContext<'_>, _: usize) -> Option<KnownValue> {
+    if !ctx.gives_shape() {
+        return None;
+    }
+    let mask = |name: &str| ctx.attr::<i64>(name).ok();
+    let dims = ctx.known_dims(0)?;
+    let len = dims.len() as i64;
+    match (mask("shrink_axis_mask")?, mask("ellipsis_mask")? | mask("new_axis_mask")?) {
+        (0, 0) => {
+            let (begin, end) = (ctx.integer(1)?, ctx.integer(2)?);
+            let stride = usize::try_from(ctx.integer(3)?).ok().filter(|&stride| stride > 0)?;
+            let clamped =
+                |value: i64| (if value < 0 { value.saturating_add(len) } else { value }).clamp(0, len);
+            let begin = if mask("begin_mask")? & 1 != 0 { 0 } else { clamped(begin) };
+            let end = if mask("end_mask")? & 1 != 0 { len } else { clamped(end) };
+            let taken = dims.get(begin as usize..end as usize).unwrap_or_default();
+            Some(KnownValue::Shape(PartialShape::new(taken.iter().step_by(stride).copied())))
+        }
+        (1, 0) if mask("begin_mask")? == 0 => {
+            let index = ctx.integer(1)?;
+            let index = if index < 0 { index.checked_add(len)? } else { index };
+            let size = dims.get(usize::try_from(index).ok()?).copied().flatten()?;
+            KnownValue::integer(ctx.node.output_dtype(0).ok()?, size)
+        }
+        _ => None,
     }
 }
 

@@ -30,32 +30,38 @@ pub(crate) static OPS: &[Op] = &[
         .gradient(sum_gradient)
         .attrs(SUM_ATTRS)
         .shape(segment_shape)
-        .kernel(|node| segment_kernel(node, Scale::One)),
+        .kernel(|node| segment_kernel(node, Scale::One))
+        .touches_rows(),
     Op::new("SparseSegmentMean", SIGNATURE)
         .gradient(mean_gradient)
         .attrs(MEAN_ATTRS)
         .shape(segment_shape)
-        .kernel(|node| segment_kernel(node, Scale::Mean)),
+        .kernel(|node| segment_kernel(node, Scale::Mean))
+        .touches_rows(),
     Op::new("SparseSegmentSqrtN", SIGNATURE)
         .gradient(sqrt_n_gradient)
         .attrs(MEAN_ATTRS)
         .shape(segment_shape)
-        .kernel(|node| segment_kernel(node, Scale::SqrtN)),
+        .kernel(|node| segment_kernel(node, Scale::SqrtN))
+        .touches_rows(),
     Op::new("SparseSegmentSumWithNumSegments", WITH_NUMBER)
         .gradient(sum_gradient)
         .attrs(SUM_NUMBER_ATTRS)
         .shape(segment_shape)
-        .kernel(|node| segment_kernel(node, Scale::One)),
+        .kernel(|node| segment_kernel(node, Scale::One))
+        .touches_rows(),
     Op::new("SparseSegmentMeanWithNumSegments", WITH_NUMBER)
         .gradient(mean_gradient)
         .attrs(MEAN_NUMBER_ATTRS)
         .shape(segment_shape)
-        .kernel(|node| segment_kernel(node, Scale::Mean)),
+        .kernel(|node| segment_kernel(node, Scale::Mean))
+        .touches_rows(),
     Op::new("SparseSegmentSqrtNWithNumSegments", WITH_NUMBER)
         .gradient(sqrt_n_gradient)
         .attrs(MEAN_NUMBER_ATTRS)
         .shape(segment_shape)
-        .kernel(|node| segment_kernel(node, Scale::SqrtN)),
+        .kernel(|node| segment_kernel(node, Scale::SqrtN))
+        .touches_rows(),
     Op::new("SparseSegmentSumGrad", GRAD)
         .attrs(GRAD_ATTRS)
         .shape(grad_shape)

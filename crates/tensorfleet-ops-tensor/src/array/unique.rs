@@ -24,7 +24,8 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("Unique", "x: T -> y: T, idx: out_idx")
         .attrs("T: type; out_idx: {int32, int64} = int32")
         .shape(unique_shape)
-        .kernel(unique_kernel),
+        .kernel(unique_kernel)
+        .never_longer(),
     Op::new("UniqueWithCounts", "x: T -> y: T, idx: out_idx, count: out_idx")
         .attrs("T: type; out_idx: {int32, int64} = int32")
         .shape(unique_shape)
@@ -40,7 +41,8 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("ListDiff", "x: T, y: T -> out: T, idx: out_idx")
         .attrs("T: type; out_idx: {int32, int64} = int32")
         .shape(list_diff_shape)
-        .kernel(list_diff_kernel),
+        .kernel(list_diff_kernel)
+        .never_longer(),
 ];
 
 /// Keys for the elements of several tensors of one dtype, comparable among them.

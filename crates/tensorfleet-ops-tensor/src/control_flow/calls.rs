@@ -7,7 +7,7 @@ use tensorfleet_core::{DType, Result, Tensor};
 
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
-use tensorfleet_kernel::op::{Cost, Op};
+use tensorfleet_kernel::op::{Call, Cost, Op};
 use tensorfleet_kernel::shape_context::{scalars, unknown};
 
 /// The family's table.
@@ -35,6 +35,7 @@ const fn call(name: &'static str) -> Op {
              executor_type: string = ''",
         )
         .shape(unknown)
+        .calls(Call::Function)
 }
 
 const fn branch(name: &'static str) -> Op {
@@ -44,6 +45,7 @@ const fn branch(name: &'static str) -> Op {
              output_shapes: list(shape) = []",
         )
         .shape(unknown)
+        .calls(Call::If)
 }
 
 const fn case(name: &'static str) -> Op {
@@ -52,6 +54,7 @@ const fn case(name: &'static str) -> Op {
             "Tin: list(type) >= 0; Tout: list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = []",
         )
         .shape(unknown)
+        .calls(Call::Case)
 }
 
 const fn repeat(name: &'static str) -> Op {
@@ -61,6 +64,7 @@ const fn repeat(name: &'static str) -> Op {
              parallel_iterations: int = 10",
         )
         .shape(unknown)
+        .calls(Call::While)
 }
 
 /// A scalar is true if it is not zero or not the empty string; anything else if it has elements.

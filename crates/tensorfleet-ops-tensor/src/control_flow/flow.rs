@@ -57,7 +57,8 @@ pub(crate) static OPS: &[Op] = &[
         .not_differentiable()
         .cost(Cost::Trivial)
         .shape(same_as_input)
-        .kernel(pass_on),
+        .kernel(pass_on)
+        .never_merged(),
 ];
 
 const fn control(name: &'static str, signature: &'static str, flow: Flow) -> Op {

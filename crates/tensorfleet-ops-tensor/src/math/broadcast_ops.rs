@@ -25,13 +25,15 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("T: {int32, int64} = int32")
         .shape(broadcast_args_shape)
         .kernel(broadcast_args)
-        .cost(Cost::Trivial),
+        .cost(Cost::Trivial)
+        .never_longer(),
     Op::new("BroadcastGradientArgs", "s0: T, s1: T -> r0: T, r1: T")
         .attrs("T: {int32, int64} = int32")
         .shape(gradient_args_shape)
         .kernel(gradient_args)
         .cost(Cost::Trivial)
-        .not_differentiable(),
+        .not_differentiable()
+        .never_longer(),
 ];
 
 fn broadcast_to_gradient(d: &mut Differential<'_>) -> Result<Grads> {

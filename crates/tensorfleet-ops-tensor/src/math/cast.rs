@@ -10,6 +10,7 @@ use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tens
 
 use tensorfleet_kernel::gradients::{Differential, Grad, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
+use tensorfleet_kernel::known_value::{KnownValue, is_integer};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
@@ -24,7 +25,8 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("Cast", "x: SrcT -> y: DstT")
         .attrs("SrcT: type; DstT: type; Truncate: bool = false")
         .shape(same_as_input)
-        .kernel(cast).gradient(cast_gradient),
+        .kernel(cast).gradient(cast_gradient)
+        .known_value(known_cast),
     Op::new("Bitcast", "input: T -> output: type")
         .attrs(
             "T: {bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, complex64, \
@@ -36,6 +38,12 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(bitcast)
         .cost(Cost::Trivial),
 ];
+
+/// A shape is the same in both integer dtypes.
+fn known_cast(ctx: &ShapeContext<'_>, _: usize) -> Option<KnownValue> {
+    let are_shapes = ctx.gives_shape() && is_integer(ctx.node.input_dtype(0).ok()?);
+    are_shapes.then(|| ctx.as_shape(0).cloned().map(KnownValue::Shape))?
+}
 
 /// Floating-point and complex values stay differentiable; what passes through other dtypes does not.
 fn cast_gradient(d: &mut Differential<'_>) -> Result<Grads> {

@@ -20,20 +20,6 @@ pub trait KernelSource {
     fn kernel(&self, node: &NodeSpec<'_>) -> Result<Arc<KernelBox>>;
 }
 
-/// Ops that read and write files. Names are small, what they name is not.
-const FILE_OPS: &[&str] = &[
-    "MatchingFiles",
-    "MergeV2Checkpoints",
-    "ReadFile",
-    "Restore",
-    "RestoreSlice",
-    "RestoreV2",
-    "Save",
-    "SaveSlices",
-    "SaveV2",
-    "WriteFile",
-];
-
 /// A compiled graph.
 pub struct Executable {
     pub(super) nodes: Vec<ExecNode>,
@@ -211,10 +197,9 @@ impl Executable {
             body,
             flow: op.flow,
             cost: op.cost,
-            // Whoever takes a variable and indices reads or updates these rows.
-            touches_rows: op.looks_at_variables || op.signature.contains("indices:"),
+            touches_rows: op.reads_in_place || op.touches_rows,
             experience: Experience::default(),
-            waits_for_disk: FILE_OPS.contains(&op.name),
+            waits_for_disk: op.waits_for_disk,
             first_slot,
             num_inputs: node.inputs.len() as u32,
             num_outputs: spec.outputs.len() as u32,
@@ -304,9 +289,8 @@ fn passes_reference(graph: &Graph, specs: &[NodeSpec<'_>]) -> Vec<bool> {
             if let Some(answer) = known[index] {
                 break answer;
             }
-            let node = &graph.nodes()[index];
-            let [input] = node.inputs[..] else { break false };
-            if &*node.op != "Identity" {
+            let [input] = graph.nodes()[index].inputs[..] else { break false };
+            if !specs[index].op().passes_references {
                 break false;
             }
             chain.push(index);
@@ -338,7 +322,7 @@ fn reference_kinds(
     };
     // A send hands the variable on: it is read when its receiver comes for it.
     let hands_on = passes_reference[index] || spec.op().flow == Flow::Transfer;
-    let takes_ref = |slot: usize| spec.inputs[slot].is_ref || hands_on || spec.op().looks_at_variables;
+    let takes_ref = |slot: usize| spec.inputs[slot].is_ref || hands_on || spec.op().reads_in_place;
     let kinds: Box<[InputKind]> = (0..spec.inputs.len())
         .map(|slot| match (comes_as_ref(slot), takes_ref(slot)) {
             (false, _) => InputKind::Value,

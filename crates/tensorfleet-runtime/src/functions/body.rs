@@ -9,7 +9,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{DType, Endpoint, Node, NodeId, Result, Status, bail, ensure};
-use tensorfleet_kernel::{Catalogue, NodeSpec};
+use tensorfleet_kernel::{Catalogue, NodeSpec, Op};
 use tensorfleet_proto::tensorflow::attr_value::Value;
 use tensorfleet_proto::tensorflow::op_def::ArgDef;
 use tensorfleet_proto::tensorflow::{
@@ -44,9 +44,14 @@ impl<'a> FunctionIndex<'a> {
         self.functions.get(name).copied()
     }
 
+    /// The op of the catalogue called `name`.
+    pub(super) fn op(&self, name: &str) -> Option<&'static Op> {
+        self.catalogue.find(name).map(|entry| entry.op)
+    }
+
     /// Whether an op has state; a function of the library, which is no op of the catalogue, may have.
     pub(super) fn is_stateful(&self, op: &str) -> bool {
-        self.catalogue.find(op).is_none_or(|entry| entry.op.stateful)
+        self.op(op).is_none_or(|op| op.stateful)
     }
 }
 

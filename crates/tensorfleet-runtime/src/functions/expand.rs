@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{DType, DeviceName, GraphLimits, Result, Status, bail, ensure, parse_endpoint};
 use tensorfleet_kernel::Catalogue;
+use tensorfleet_kernel::op::{Call, Flow};
 use tensorfleet_proto::tensorflow::{AttrValue, FunctionDefLibrary, GraphDef, NameAttrList, NodeDef};
 
 use super::body::{Body, FunctionIndex, Source, signature};
@@ -47,7 +48,10 @@ pub(crate) fn expand(
         def.library = library;
         return Ok(def);
     }
-    let is_conditional = def.node.iter().any(|node| matches!(&*node.op, "Switch" | "Enter" | "RefSwitch"));
+    let is_conditional = def
+        .node
+        .iter()
+        .any(|node| index.op(&node.op).is_some_and(|op| matches!(op.flow, Flow::Switch | Flow::Enter)));
     let mut expander = Expander {
         library: index,
         is_conditional,
@@ -69,22 +73,15 @@ pub(crate) fn expand(
 /// How a node calls functions.
 #[derive(Clone, Copy)]
 enum Kind {
-    Call,
+    /// By its op.
+    Op(Call),
+    /// By the function's name, which stands where others have an op.
     ByName,
-    If,
-    Case,
-    While,
 }
 
 fn kind_of(library: &FunctionIndex<'_>, op: &str) -> Option<Kind> {
-    Some(match op {
-        "PartitionedCall" | "StatefulPartitionedCall" => Kind::Call,
-        "If" | "StatelessIf" => Kind::If,
-        "Case" | "StatelessCase" => Kind::Case,
-        "While" | "StatelessWhile" => Kind::While,
-        _ if library.get(op).is_some() => Kind::ByName,
-        _ => return None,
-    })
+    let call = library.op(op).and_then(|op| op.calls).map(Kind::Op);
+    call.or_else(|| library.get(op).map(|_| Kind::ByName))
 }
 
 /// The functions that are being expanded around a node.
@@ -227,7 +224,7 @@ impl Expander<'_> {
         let (name, device, attrs) = (node.name, node.device, node.attr);
         let caller = Caller { name, device, inputs, controls, attrs, chain };
         match kind {
-            Kind::Call => {
+            Kind::Op(Call::Function) => {
                 let function: NameAttrList = caller.attr("f")?;
                 self.call(&caller, &function)
             }
@@ -235,9 +232,9 @@ impl Expander<'_> {
                 let function = NameAttrList { name: node.op, attr: caller.attrs.clone() };
                 self.call(&caller, &function)
             }
-            Kind::If => self.branch_on_condition(&caller),
-            Kind::Case => self.branch_on_index(&caller),
-            Kind::While => self.repeat(&caller),
+            Kind::Op(Call::If) => self.branch_on_condition(&caller),
+            Kind::Op(Call::Case) => self.branch_on_index(&caller),
+            Kind::Op(Call::While) => self.repeat(&caller),
         }
     }
 

@@ -17,8 +17,6 @@ use super::step_graph::{StepGraph, StepNode};
 
 /// A constant that is bigger than this is not worth computing in advance: it would travel in every registration.
 const MAX_BYTES: usize = 64 << 10;
-/// Ops whose outputs have a length only the kernel knows, but never more elements than their inputs.
-const NEVER_LONGER: &[&str] = &["BroadcastGradientArgs", "BroadcastArgs", "ListDiff", "Unique"];
 /// All constants that one step's plan makes.
 const MAX_TOTAL_BYTES: usize = 10 << 20;
 /// Nodes tried per plan, so that planning stays short.
@@ -106,7 +104,7 @@ impl Folder {
 
 /// A bound on the size of all outputs, if one is known for these inputs.
 fn output_bytes(spec: &NodeSpec<'_>, inputs: &[Tensor]) -> Option<usize> {
-    if NEVER_LONGER.contains(&spec.op().name) {
+    if spec.op().never_longer {
         let elements: usize = inputs.iter().map(Tensor::num_elements).sum();
         let sizes = spec.outputs.iter().map(|edge| edge.dtype.size());
         return sizes.sum::<Option<usize>>()?.checked_mul(elements);

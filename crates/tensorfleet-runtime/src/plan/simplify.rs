@@ -113,7 +113,7 @@ impl Pass {
     fn is_variable(&self, step: &StepGraph, id: NodeId) -> bool {
         let node = step.get(id);
         let takes_variable = || node.node.inputs.iter().any(|input| self.passes_variable[input.node.index()]);
-        node.outputs.iter().any(|output| output.is_ref) || (is_identity(node) && takes_variable())
+        node.outputs.iter().any(|output| output.is_ref) || (node.op.passes_through && takes_variable())
     }
 
     /// Drops control edges that the node would not notice.
@@ -146,7 +146,7 @@ impl Pass {
             let node = step.get(before);
             let ([input], []) = (&node.node.inputs[..], &node.node.control_inputs[..]) else { break };
             let reads = self.passes_variable.get(input.node.index()).copied().unwrap_or(false);
-            if !is_identity(node) || reads || step.get(input.node).op.flow != Flow::Plain {
+            if !node.op.passes_through || reads || step.get(input.node).op.flow != Flow::Plain {
                 break;
             }
             before = input.node;
@@ -158,8 +158,7 @@ impl Pass {
     fn key(&self, step: &StepGraph, id: NodeId) -> Option<Vec<u8>> {
         let StepNode { node, op, device, .. } = step.get(id);
         let has_one_meaning = !op.stateful
-            && !op.name.starts_with("Placeholder")
-            && op.name != "LoopCond"
+            && !op.never_merged
             && !self.passes_variable[id.index()]
             && !node.inputs.iter().any(|input| self.takes_variable(input.node));
         if !has_one_meaning
@@ -194,10 +193,6 @@ impl Pass {
     fn takes_variable(&self, producer: NodeId) -> bool {
         self.passes_variable.get(producer.index()).copied().unwrap_or(false)
     }
-}
-
-fn is_identity(node: &StepNode) -> bool {
-    matches!(node.op.name, "Identity" | "StopGradient" | "PreventGradient" | "Snapshot")
 }
 
 /// Marks as gone what no fetch and no target needs.
