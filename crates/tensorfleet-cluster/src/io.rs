@@ -1,4 +1,10 @@
-//! The threads that serve sockets: one set for all servers of the process; clients serve their own while they wait.
+//! The I/O threads: the tokio runtime that serves the sockets of all servers of the process, and how to wait for it.
+//!
+//! | who waits | for what | how |
+//! | --- | --- | --- |
+//! | a client | a call of its own | `client::ClientChannel`, which serves its sockets itself meanwhile |
+//! | any thread that may block | something that the I/O threads bring about | [`block_on`]: polls on the calling thread |
+//! | a client | a server of its own process | [`run`]: polls on the I/O threads |
 
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
@@ -11,12 +17,12 @@ use tokio::runtime::{Builder, Handle, Runtime};
 /// More threads than this would wait for the same sockets.
 const MAX_THREADS: usize = 8;
 
-/// The process's runtime for sockets and timers. Nodes run elsewhere, except cheap ones.
+/// The process's runtime for sockets and timers. Nodes run elsewhere, except cheap ones. There is one for all servers of a
+/// process: it is the kernel that wakes these threads, and more of them would be woken for the same sockets.
 pub(crate) fn handle() -> &'static Handle {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         // Half the cores: a call that wakes a second thread takes longer than one that does not, and nodes need cores, too.
-        let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get());
-        let threads = (cores / 2).clamp(1, MAX_THREADS);
+        let threads = (tensorfleet_threads::cores() / 2).clamp(1, MAX_THREADS);
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("tensorfleet-io")
@@ -28,28 +34,7 @@ pub(crate) fn handle() -> &'static Handle {
     RUNTIME.handle()
 }
 
-/// Waits for a client's call, and serves the client's connections meanwhile: no other thread need be woken to send it or to
-/// bring the answer. All calls of a client must be made here, since its connections are served nowhere else.
-pub(crate) fn block_on_call<F: Future<Output: Send> + Send>(future: F) -> F::Output {
-    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        // Without sockets there is nobody to report to.
-        runtime.unwrap_or_else(|error| panic!("cannot serve sockets: {error}"))
-    });
-    let call = async {
-        // What has happened to the connection since the last call is noticed first.
-        tokio::task::yield_now().await;
-        future.await
-    };
-    if Handle::try_current().is_err() {
-        return RUNTIME.block_on(call);
-    }
-    // A thread of some runtime must not wait in another; one of its own may.
-    let joined = std::thread::scope(|scope| scope.spawn(|| RUNTIME.block_on(call)).join());
-    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Waits for `future`, which is polled on the calling thread. Must not be called on one of the threads above. A thread of
+/// Waits for `future`, which is polled on the calling thread. Must not be called on one of the I/O threads. A thread of
 /// some other runtime may call it, though it would better not: tokio's own way to wait panics there, and a program whose
 /// `main` is async should find its session slow rather than broken.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
@@ -65,7 +50,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs `work` on the threads above and waits for it.
+/// Runs `work` on the I/O threads and waits for it.
 pub(crate) fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
     let done = block_on(handle().spawn(work));
     done.map_err(|error| Status::internal(format!("a call inside the process failed: {error}")))
@@ -93,14 +78,6 @@ mod tests {
     async fn answer() -> u32 {
         tokio::time::sleep(Duration::from_millis(1)).await;
         handle().spawn(async { 42 }).await.unwrap_or_default()
-    }
-
-    #[test]
-    fn calls_are_served_by_the_threads_that_make_them() {
-        let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(|| block_on_call(answer()))).collect();
-        assert!(threads.into_iter().all(|thread| thread.join().unwrap() == 42));
-        let other = Builder::new_current_thread().build().unwrap();
-        assert_eq!(other.block_on(async { block_on_call(answer()) }), 42);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! [`RemoteSession`]: a session on the master of some server, ours or TensorFlow's.
 //!
-//! The calls block and may come from any number of threads; sockets are served by the process's I/O threads. A run of
+//! The calls block and may come from any number of threads; the threads that call serve the socket. A run of
 //! a signature names its feeds and fetches the first time; from the second time on it refers to a callable that the
 //! master keeps, so that a message carries little but the tensors. Runs with a time-out or a trace, which callables
 //! cannot have one by one, always name them.
@@ -8,6 +8,7 @@
 //! A program often has its session on a server of its own, as every worker of TensorFlow's tutorials does. Repeated runs
 //! then reach the master without a socket, and tensors pass by reference.
 
+mod client_channel;
 mod waiting;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ use tensorfleet_proto::tensorflow::{
     RunCallableRequest, RunCallableResponse, RunMetadata, RunOptions, RunStepRequest, RunStepResponse,
     TensorProto,
 };
-use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts, tensors};
+use tensorfleet_rpc::{CallOptions, Parts, tensors};
 use tensorfleet_runtime::step_errors::session_closed;
 
 use crate::local_tasks::{self, LocalTask};
@@ -76,7 +77,7 @@ pub struct RemoteSession {
 
 /// What a session and its callables share.
 struct Link {
-    channel: Channel,
+    channel: ClientChannel,
     handle: String,
     /// Time-out of runs that have none of their own.
     operation_timeout: Option<Duration>,
@@ -89,7 +90,7 @@ impl RemoteSession {
     /// Creates a session on `target` (`grpc://host:port`, or `host:port`) with `graph` for a start. Waits for a server
     /// that is not there yet and says so every few seconds.
     pub fn create(target: &str, graph: GraphDef, options: ConnectOptions) -> Result<RemoteSession> {
-        let channel = Channel::new(address::from_target(target)?, ChannelOptions::default())?;
+        let channel = ClientChannel::new(address::from_target(target)?)?;
         // As in TensorFlow, a negative time means none, like 0.
         let millis = u64::try_from(options.config.operation_timeout_in_ms).unwrap_or(0);
         let operation_timeout = (millis > 0).then(|| Duration::from_millis(millis));
@@ -98,12 +99,12 @@ impl RemoteSession {
             config: Some(options.config),
             target: target.to_string(),
         };
-        let call =
-            CallOptions { deadline: after(options.timeout), wait_for_ready: true, ..CallOptions::default() };
-        let created = io::block_on_call(waiting::with_reports(&channel, "a session", async {
-            let message = Parts::from_message(&request);
-            channel.call("/tensorflow.MasterService/CreateSession", message, call).await
-        }));
+        let created = channel.call_when_ready(
+            "a session",
+            "/tensorflow.MasterService/CreateSession",
+            Parts::from_message(&request),
+            options.timeout,
+        );
         let created: CreateSessionResponse = created
             .map_err(|status| status.context(format!("no session on '{target}'")))?
             .message
@@ -242,15 +243,13 @@ impl Drop for RemoteSession {
 /// Clears the containers named (the default one if none is) on all tasks that the server at `target` knows and the
 /// filters let through, and ends the server's sessions.
 pub fn reset(target: &str, containers: &[&str], device_filters: &[&str], timeout: Duration) -> Result<()> {
-    let channel = Channel::new(address::from_target(target)?, ChannelOptions::default())?;
+    let channel = ClientChannel::new(address::from_target(target)?)?;
     let request = ResetRequest {
         container: containers.iter().map(|name| name.to_string()).collect(),
         device_filters: device_filters.iter().map(|filter| filter.to_string()).collect(),
     };
-    let options = CallOptions { deadline: after(timeout), wait_for_ready: true, ..CallOptions::default() };
-    let reset = io::block_on_call(waiting::with_reports(&channel, "a reset", async {
-        channel.call("/tensorflow.MasterService/Reset", Parts::from_message(&request), options).await
-    }));
+    let message = Parts::from_message(&request);
+    let reset = channel.call_when_ready("a reset", "/tensorflow.MasterService/Reset", message, timeout);
     let _: ResetResponse =
         reset.map_err(|status| status.context(format!("reset of '{target}'")))?.message.decode()?;
     Ok(())
@@ -280,13 +279,13 @@ impl Link {
         let deadline = timeout.and_then(after);
         let options = CallOptions { deadline, ..CallOptions::default() };
         let method = format!("/tensorflow.MasterService/{method}");
-        io::block_on_call(self.channel.call(&method, Parts::from_message(request), options))?.message.decode()
+        self.channel.call(&method, Parts::from_message(request), options)?.message.decode()
     }
 
     /// A last call, whose answer changes nothing.
     fn notify(&self, method: &'static str, message: Parts) {
         let options = CallOptions { deadline: after(NOTIFY_TIMEOUT), ..CallOptions::default() };
-        if let Err(status) = io::block_on_call(self.channel.call(method, message, options)) {
+        if let Err(status) = self.channel.call(method, message, options) {
             tracing::debug!("{method} on {}: {status}", self.channel.address());
         }
     }
@@ -323,8 +322,7 @@ impl Link {
             align: payloads::RUN_STEP_RESPONSE,
             ..CallOptions::default()
         };
-        let response =
-            io::block_on_call(self.channel.call("/tensorflow.MasterService/RunStep", message, call))?;
+        let response = self.channel.call("/tensorflow.MasterService/RunStep", message, call)?;
         let mut response: RunStepResponse = response.message.decode()?;
         check_body(response.status_code, &response.status_error_message)?;
         let metadata = response.metadata.take().unwrap_or_default();
@@ -408,8 +406,7 @@ impl RemoteCallable {
             tensors::with_tensors(payloads::RUN_CALLABLE_FEED, &feeds.iter().collect::<Vec<_>>(), &rest);
         let call = CallOptions { align: payloads::RUN_CALLABLE_RESPONSE, ..CallOptions::default() };
         let channel = &self.link.channel;
-        let response =
-            io::block_on_call(channel.call("/tensorflow.MasterService/RunCallable", message, call))?;
+        let response = channel.call("/tensorflow.MasterService/RunCallable", message, call)?;
         let response: RunCallableResponse = response.message.decode()?;
         ensure!(
             response.fetch.len() == self.fetches.len(),
