@@ -11,6 +11,7 @@ use tensorfleet_threads::Threads;
 use tensorfleet_threads::denormals::FlushDenormals;
 
 use crate::cancellation::Cancellation;
+use crate::continuation::Resume;
 use crate::file_access::FileAccess;
 use crate::functions::NoFunctions;
 use crate::kernel::{Context, FrameIteration, KernelBox, StepContext, Value};
@@ -39,6 +40,7 @@ pub fn evaluate(spec: &NodeSpec<'_>, inputs: impl IntoIterator<Item = Tensor>) -
         inputs: &mut inputs,
         outputs: &mut outputs,
         is_input_dead: false,
+        resume: Resume::OnPool,
     };
     // As in a step: the same numbers, and a kernel's bug must not take the process with it.
     let _flushing = FlushDenormals::begin();

@@ -14,6 +14,7 @@ use tensorfleet_core::{DType, ResourceHandle, Result, Status, Tensor};
 use tensorfleet_threads::{Loops, Threads};
 
 use crate::cancellation::Cancellation;
+use crate::continuation::Resume;
 use crate::file_access::FileAccess;
 use crate::functions::Functions;
 use crate::rendezvous::Rendezvous;
@@ -51,12 +52,13 @@ impl<F: Fn(&mut Context<'_>) -> Result<()> + Send + Sync + 'static> Kernel for F
 /// A computation that may have to wait.
 pub trait AsyncKernel: Send + Sync + 'static {
     /// Starts the computation. `done` is called exactly once, now or later, on any thread. The
-    /// implementation registers with the step's cancellation whatever it leaves behind.
-    fn start(&self, ctx: AsyncContext, done: Done);
+    /// implementation registers with the step's cancellation whatever it leaves behind. Steps whose waits it ends go on
+    /// where `resume` says.
+    fn start(&self, ctx: AsyncContext, done: Done, resume: Resume<'_>);
 }
 
-/// The continuation of an [`AsyncKernel`].
-pub type Done = Box<dyn FnOnce(Result<Outputs>) + Send>;
+/// Takes the result of an [`AsyncKernel`]. Its step goes on where whoever calls this says.
+pub type Done = Box<dyn FnOnce(Result<Outputs>, Resume<'_>) + Send>;
 
 /// A kernel of either kind.
 pub enum KernelBox {
@@ -124,6 +126,8 @@ pub struct Context<'a> {
     pub outputs: &'a mut [Option<Value>],
     /// Whether an input, data or control, was dead (only ops with `Flow::Transfer` run then).
     pub is_input_dead: bool,
+    /// Where steps go on whose waits the kernel ends.
+    pub resume: Resume<'a>,
 }
 
 /// What an [`AsyncKernel`] sees of its node and step. It owns its inputs, since it may outlive the call.

@@ -15,6 +15,7 @@ pub mod builder;
 pub mod cancellation;
 pub mod catalogue;
 pub mod constant_evaluation;
+pub mod continuation;
 pub mod file_access;
 pub mod functions;
 pub mod gradients;

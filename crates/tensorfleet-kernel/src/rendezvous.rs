@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
 
+use crate::continuation::Resume;
 use crate::variable::Variable;
 
 /// What a send hands to a receive; `None` is a dead tensor.
 pub type Transfer = Option<Tensor>;
 
-/// The continuation of a receive.
-pub type OnReceived = Box<dyn FnOnce(Result<Transfer>) + Send>;
+/// Takes what a receive waited for. Its step goes on where whoever calls this says.
+pub type OnReceived = Box<dyn FnOnce(Result<Transfer>, Resume<'_>) + Send>;
 
 /// A table of key → value or waiting receiver.
 pub trait Rendezvous: Send + Sync {
-    /// Puts a value under a key. Never waits.
-    fn send(&self, key: RendezvousKey, value: Transfer) -> Result<()>;
+    /// Puts a value under a key. Never waits. The step that receives it goes on where `resume` says.
+    fn send(&self, key: RendezvousKey, value: Transfer, resume: Resume<'_>) -> Result<()>;
 
     /// Puts a variable under a key: whoever takes it gets the value it has then. A receive that is ordered after an update
     /// sees the update, although the send was not.
-    fn send_variable(&self, key: RendezvousKey, variable: Arc<Variable>) -> Result<()> {
-        self.send(key, Some(variable.read()?))
+    fn send_variable(&self, key: RendezvousKey, variable: Arc<Variable>, resume: Resume<'_>) -> Result<()> {
+        self.send(key, Some(variable.read()?), resume)
     }
 
     /// Takes the value under a key, now or as soon as it is sent. `received` is called exactly once; aborting
@@ -32,12 +33,12 @@ pub trait Rendezvous: Send + Sync {
 pub struct NoRendezvous;
 
 impl Rendezvous for NoRendezvous {
-    fn send(&self, key: RendezvousKey, _: Transfer) -> Result<()> {
+    fn send(&self, key: RendezvousKey, _: Transfer, _: Resume<'_>) -> Result<()> {
         Err(without_rendezvous(&key))
     }
 
     fn receive(&self, key: RendezvousKey, received: OnReceived) {
-        received(Err(without_rendezvous(&key)));
+        received(Err(without_rendezvous(&key)), Resume::OnPool);
     }
 }
 

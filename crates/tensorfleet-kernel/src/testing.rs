@@ -8,6 +8,7 @@ use tensorfleet_threads::Threads;
 
 use crate::Catalogue;
 use crate::cancellation::Cancellation;
+use crate::continuation::Resume;
 use crate::kernel::{AsyncContext, Context, FrameIteration, KernelBox, Outputs, StepContext, Value};
 use crate::node_spec::NodeSpec;
 use crate::rendezvous::NoRendezvous;
@@ -134,6 +135,7 @@ impl TestOp {
                 step,
                 frame,
                 is_input_dead: false,
+                resume: Resume::OnPool,
                 inputs: &mut inputs,
                 outputs: &mut outputs,
             })?;
@@ -161,6 +163,7 @@ impl TestOp {
                     inputs,
                     outputs: &mut outputs,
                     is_input_dead: false,
+                    resume: Resume::OnPool,
                 })?;
                 Ok(outputs)
             }
@@ -168,7 +171,8 @@ impl TestOp {
                 let (sender, receiver) = std::sync::mpsc::channel();
                 let inputs = self.inputs.into_iter().collect();
                 let ctx = AsyncContext { step: self.step.clone(), frame, inputs, is_input_dead: false };
-                kernel.start(ctx, Box::new(move |result| sender.send(result).unwrap()));
+                let done = Box::new(move |result, _: Resume<'_>| sender.send(result).unwrap());
+                kernel.start(ctx, done, Resume::OnPool);
                 receiver.try_recv().unwrap_or_else(|_| Err(Status::unavailable("the op is still waiting")))
             }
         }

@@ -1,15 +1,19 @@
-//! Counters and slots of an iteration: a node fires once, and sees what all its producers wrote.
+//! The executor: a node fires once, and sees what all its producers wrote; one that waits goes on once.
 
+#[path = "../../tensorfleet-runtime/src/executor/async_call.rs"]
+mod async_call;
 #[allow(dead_code, reason = "compiled from another crate, which uses more of it")]
 #[path = "../../tensorfleet-runtime/src/executor/counts.rs"]
 mod counts;
 #[path = "../../tensorfleet-runtime/src/executor/slots.rs"]
 mod slots;
 
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
+use self::async_call::AsyncCall;
 use self::counts::{Arrival, Counts, MergeInput};
 use self::slots::Slots;
 use crate::check;
@@ -166,5 +170,35 @@ pub fn a_merge_of_dead_inputs_runs_once_and_is_dead() {
         node.produce_for_merge(2, MergeInput::Control, consume);
         join(threads);
         assert_eq!(node.runs.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// A kernel's result comes while its `start` returns: one of the two threads goes on with it, never both or none. The one that
+/// brings it finds the node noted as waiting.
+///
+/// Finds: `complete` or `returned` that look at the state under one lock and change it under another (the result is lost, or
+/// used twice), and `wait` called after the lock is let go.
+pub fn a_node_goes_on_once_whoever_is_first() {
+    check(|| {
+        let call = Arc::new(AsyncCall::new());
+        let (went_on, noted) = (Arc::new(AtomicUsize::new(0)), Arc::new(UnsafeCell::new(false)));
+        let thread = thread::spawn({
+            let (call, went_on, noted) = (call.clone(), went_on.clone(), noted.clone());
+            move || {
+                if let Some(result) = call.complete(7) {
+                    assert_eq!(result, 7);
+                    // SAFETY: loom checks that the other thread is done with it, which is what the model is about.
+                    assert!(noted.with(|noted| unsafe { *noted }), "the node waits before it goes on");
+                    went_on.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        // SAFETY: as above.
+        if let Some(result) = call.returned(|| noted.with_mut(|noted| unsafe { *noted = true })) {
+            assert_eq!(result, 7);
+            went_on.fetch_add(1, Ordering::Relaxed);
+        }
+        join([thread]);
+        assert_eq!(went_on.load(Ordering::Relaxed), 1);
     });
 }

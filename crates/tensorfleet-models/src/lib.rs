@@ -34,6 +34,7 @@
 mod completion;
 pub mod completions;
 pub mod executor;
+pub mod loops;
 #[allow(dead_code, unreachable_pub, reason = "compiled from another crate, which uses more of it")]
 #[path = "../../tensorfleet-runtime/src/rendezvous.rs"]
 mod rendezvous;

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use loom::sync::Arc;
 use loom::thread;
 use tensorfleet_core::{Code, RendezvousKey, Result, Status, Tensor};
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
 
 use crate::check;
@@ -25,7 +26,7 @@ impl Answers {
 
     fn listener(&self) -> OnReceived {
         let sender = self.sender.clone();
-        Box::new(move |answer| sender.send(answer).expect("the model still listens"))
+        Box::new(move |answer, _| sender.send(answer).expect("the model still listens"))
     }
 
     /// The answers: each the number that was received, or the code of the error.
@@ -43,7 +44,7 @@ fn key() -> RendezvousKey {
 }
 
 fn send(rendezvous: &LocalRendezvous, number: i32) -> Result<()> {
-    rendezvous.send(key(), Some(Tensor::scalar(number)))
+    rendezvous.send(key(), Some(Tensor::scalar(number)), Resume::OnPool)
 }
 
 /// Two senders and two receivers of one key, all at once: each receiver gets one of the values.

@@ -3,10 +3,11 @@
 use std::ops::{Deref, DerefMut};
 
 pub(crate) use loom::cell::UnsafeCell;
+pub(crate) use loom::sync::Arc;
 
 /// Atomic numbers whose loads see every value that the memory model allows.
 pub(crate) mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 }
 
 /// A lock. Poisoning cannot be seen: a panic ends the model.
@@ -56,4 +57,13 @@ impl Condvar {
     pub(crate) fn notify_one(&self) {
         self.0.notify_one();
     }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// What a thread does that looks for something again and again: it lets the others go on.
+pub(crate) fn spin() {
+    loom::thread::yield_now();
 }

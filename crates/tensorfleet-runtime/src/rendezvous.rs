@@ -13,6 +13,7 @@ use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_kernel::variable::Variable;
 
 use crate::sync::Mutex;
+use tensorfleet_kernel::continuation::Resume;
 
 /// A rendezvous inside one task.
 #[derive(Default)]
@@ -87,7 +88,7 @@ impl LocalRendezvous {
         };
         for waiting in table.into_values() {
             if let Waiting::Receivers(receivers) = waiting {
-                receivers.into_iter().for_each(|(_, receiver)| receiver(Err(reason.clone())));
+                receivers.into_iter().for_each(|(_, receiver)| receiver(Err(reason.clone()), Resume::OnPool));
             }
         }
     }
@@ -111,7 +112,8 @@ impl LocalRendezvous {
                 }
             }
         };
-        received(sent.and_then(Sent::into_transfer));
+        // Within the call that asks: whoever does goes on by itself.
+        received(sent.and_then(Sent::into_transfer), Resume::OnPool);
         None
     }
 
@@ -148,12 +150,12 @@ impl LocalRendezvous {
 }
 
 impl Rendezvous for LocalRendezvous {
-    fn send(&self, key: RendezvousKey, value: Transfer) -> Result<()> {
-        self.put(key, Sent::Value(value))
+    fn send(&self, key: RendezvousKey, value: Transfer, resume: Resume<'_>) -> Result<()> {
+        self.put(key, Sent::Value(value), resume)
     }
 
-    fn send_variable(&self, key: RendezvousKey, variable: Arc<Variable>) -> Result<()> {
-        self.put(key, Sent::Variable(variable))
+    fn send_variable(&self, key: RendezvousKey, variable: Arc<Variable>, resume: Resume<'_>) -> Result<()> {
+        self.put(key, Sent::Variable(variable), resume)
     }
 
     fn receive(&self, key: RendezvousKey, received: OnReceived) {
@@ -162,7 +164,7 @@ impl Rendezvous for LocalRendezvous {
 }
 
 impl LocalRendezvous {
-    fn put(&self, key: RendezvousKey, value: Sent) -> Result<()> {
+    fn put(&self, key: RendezvousKey, value: Sent, resume: Resume<'_>) -> Result<()> {
         let receiver = {
             let mut state = self.state.lock();
             if let Some(reason) = &state.aborted {
@@ -188,7 +190,7 @@ impl LocalRendezvous {
         };
         match receiver {
             Some((_, receiver)) => {
-                receiver(value.into_transfer());
+                receiver(value.into_transfer(), resume);
                 Ok(())
             }
             None => bail!(Internal, "a rendezvous key has an empty list of receivers"),
@@ -208,22 +210,22 @@ mod tests {
 
     fn receive(rendezvous: &LocalRendezvous, name: &str) -> mpsc::Receiver<Result<Transfer>> {
         let (sender, receiver) = mpsc::channel();
-        rendezvous.receive(key(name), Box::new(move |result| sender.send(result).unwrap()));
+        rendezvous.receive(key(name), Box::new(move |result, _| sender.send(result).unwrap()));
         receiver
     }
 
     #[test]
     fn values_meet_receivers_in_order_whoever_comes_first() {
         let rendezvous = LocalRendezvous::new();
-        rendezvous.send(key("x"), Some(Tensor::scalar(1i32))).unwrap();
-        rendezvous.send(key("x"), None).unwrap();
+        rendezvous.send(key("x"), Some(Tensor::scalar(1i32)), Resume::OnPool).unwrap();
+        rendezvous.send(key("x"), None, Resume::OnPool).unwrap();
         assert_eq!(receive(&rendezvous, "x").try_recv().unwrap().unwrap(), Some(Tensor::scalar(1i32)));
         assert_eq!(receive(&rendezvous, "x").try_recv().unwrap().unwrap(), None);
         let (first, second) = (receive(&rendezvous, "x"), receive(&rendezvous, "x"));
         assert!(first.try_recv().is_err());
         assert_eq!(rendezvous.awaited_keys(), [key("x")]);
         for value in [7i32, 8] {
-            rendezvous.send(key("x"), Some(Tensor::scalar(value))).unwrap();
+            rendezvous.send(key("x"), Some(Tensor::scalar(value)), Resume::OnPool).unwrap();
         }
         assert_eq!(first.try_recv().unwrap().unwrap(), Some(Tensor::scalar(7i32)));
         assert_eq!(second.try_recv().unwrap().unwrap(), Some(Tensor::scalar(8i32)));
@@ -239,17 +241,18 @@ mod tests {
         for result in [waiting, receive(&rendezvous, "y")] {
             assert_eq!(result.try_recv().unwrap().unwrap_err().code(), Code::Aborted);
         }
-        assert_eq!(rendezvous.send(key("x"), None).unwrap_err().code(), Code::Aborted);
+        assert_eq!(rendezvous.send(key("x"), None, Resume::OnPool).unwrap_err().code(), Code::Aborted);
     }
 
     #[test]
     fn a_withdrawn_receiver_leaves_the_value_to_the_next() {
         let rendezvous = LocalRendezvous::new();
-        let id = rendezvous.receive_withdrawably(key("x"), Box::new(|_| panic!("it was withdrawn"))).unwrap();
+        let id =
+            rendezvous.receive_withdrawably(key("x"), Box::new(|_, _| panic!("it was withdrawn"))).unwrap();
         assert!(rendezvous.withdraw(&key("x"), id));
         assert!(!rendezvous.withdraw(&key("x"), id));
         assert!(rendezvous.is_empty());
-        rendezvous.send(key("x"), Some(Tensor::scalar(1i32))).unwrap();
+        rendezvous.send(key("x"), Some(Tensor::scalar(1i32)), Resume::OnPool).unwrap();
         assert_eq!(rendezvous.take(&key("x")).unwrap().unwrap(), Some(Tensor::scalar(1i32)));
         assert!(rendezvous.take(&key("x")).is_none());
     }
@@ -264,10 +267,14 @@ mod tests {
                 scope.spawn(move || {
                     for i in 0..500i32 {
                         rendezvous
-                            .send(key(&(i % 7).to_string()), Some(Tensor::scalar(thread * 500 + i)))
+                            .send(
+                                key(&(i % 7).to_string()),
+                                Some(Tensor::scalar(thread * 500 + i)),
+                                Resume::OnPool,
+                            )
                             .unwrap();
                         let sender = sender.clone();
-                        let take = move |result: Result<Transfer>| {
+                        let take = move |result: Result<Transfer>, _: Resume<'_>| {
                             sender.send(result.unwrap().unwrap().to_scalar::<i32>().unwrap()).unwrap();
                         };
                         rendezvous.receive(key(&(i % 7).to_string()), Box::new(take));

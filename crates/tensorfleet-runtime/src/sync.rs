@@ -1,7 +1,7 @@
 //! What the concurrent parts of this crate are built from.
 //!
 //! Here these are the primitives of `parking_lot` and the standard library. The crate `tensorfleet-models` compiles the
-//! very same files (`executor/counts.rs`, `executor/slots.rs`, `rendezvous.rs`) against a `crate::sync`
+//! very same files (`rendezvous.rs`, and `counts.rs`, `slots.rs` and `async_call.rs` in `executor`) against a `crate::sync`
 //! of its own, made of a model checker's primitives, and runs them through every order of events. So those files take
 //! their primitives from here and nowhere else.
 

@@ -30,6 +30,7 @@ use tensorfleet_proto::tensorflow::{
 use tensorfleet_rpc::{CallOptions, Parts, tensors};
 use tensorfleet_runtime::step_errors::session_closed;
 
+use self::client_channel::ClientChannel;
 use crate::local_tasks::{self, LocalTask};
 use crate::wire::payloads;
 use crate::wire::status_body::check_body;

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{RendezvousKey, Result, Status};
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::{OnReceived, Transfer};
 
 /// Tensors asked of other tasks, with the receives that wait for them.
@@ -47,7 +48,7 @@ impl Awaited {
         let mut state = self.state.lock();
         if let Some(reason) = state.cancelled.clone() {
             drop(state);
-            received(Err(reason));
+            received(Err(reason), Resume::OnPool);
             return None;
         }
         let number = state.next;
@@ -56,8 +57,8 @@ impl Awaited {
         Some(number)
     }
 
-    /// Answers a receive.
-    pub(super) fn complete(&self, number: u64, result: Result<Transfer>) {
+    /// Answers a receive. Its step goes on where `resume` says.
+    pub(super) fn complete(&self, number: u64, result: Result<Transfer>, resume: Resume<'_>) {
         // A cancelled step has answered already.
         let Some(Pending { key, asked, received }) = self.state.lock().pending.remove(&number) else {
             return;
@@ -71,7 +72,7 @@ impl Awaited {
             };
             transfers.lock().push(record);
         }
-        received(result);
+        received(result, resume);
     }
 
     /// Ends all waits, now and later.
@@ -81,7 +82,7 @@ impl Awaited {
             state.cancelled = Some(reason.clone());
             std::mem::take(&mut state.pending)
         };
-        pending.into_values().for_each(|pending| (pending.received)(Err(reason.clone())));
+        pending.into_values().for_each(|pending| (pending.received)(Err(reason.clone()), Resume::OnPool));
     }
 
     /// What is waited for.

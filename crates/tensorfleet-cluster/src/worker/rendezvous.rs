@@ -11,9 +11,10 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Code, RendezvousKey, Result, Status};
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_kernel::variable::Variable;
-use tensorfleet_runtime::executor::lend_thread;
+use tensorfleet_runtime::executor::on_io_thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::awaited::Awaited;
@@ -39,12 +40,12 @@ pub(super) struct Request {
 }
 
 impl Rendezvous for StepRendezvous {
-    fn send(&self, key: RendezvousKey, value: Transfer) -> Result<()> {
-        self.entry.rendezvous.send(key, value)
+    fn send(&self, key: RendezvousKey, value: Transfer, resume: Resume<'_>) -> Result<()> {
+        self.entry.rendezvous.send(key, value, resume)
     }
 
-    fn send_variable(&self, key: RendezvousKey, variable: Arc<Variable>) -> Result<()> {
-        self.entry.rendezvous.send_variable(key, variable)
+    fn send_variable(&self, key: RendezvousKey, variable: Arc<Variable>, resume: Resume<'_>) -> Result<()> {
+        self.entry.rendezvous.send_variable(key, variable, resume)
     }
 
     fn receive(&self, key: RendezvousKey, received: OnReceived) {
@@ -53,11 +54,12 @@ impl Rendezvous for StepRendezvous {
         }
         let worker = match self.session.peers().worker_with_device(key.sender()) {
             Ok(worker) => worker,
-            Err(status) => return received(Err(status)),
+            Err(status) => return received(Err(status), Resume::OnPool),
         };
         let Some(number) = self.awaited.add(&key, received) else { return };
         if self.requests.send(Request { number, worker, key }).is_err() {
-            self.awaited.complete(number, Err(Status::cancelled("the step is over").derived()));
+            let over = Status::cancelled("the step is over").derived();
+            self.awaited.complete(number, Err(over), Resume::OnPool);
         }
     }
 }
@@ -82,7 +84,8 @@ struct Batch {
 
 /// Asks other tasks for tensors as the step's nodes want them. Never comes to an end: it is dropped with the step.
 ///
-/// What the nodes want at the same moment from the same task is asked for with one call.
+/// What the nodes want at the same moment from the same task is asked for with one call. When it has come, the step goes on
+/// on this thread, inside this future, with what is cheap ([`on_io_thread`]): another thread need not be woken.
 pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>, awaited: &Awaited) {
     let mut asked = FuturesUnordered::new();
     let mut is_open = true;
@@ -96,15 +99,18 @@ pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>
                 asked.extend(batches(wanted).into_iter().map(|batch| ask(step_id, batch).boxed()));
             }
             Some(answer) = asked.next(), if !asked.is_empty() => match answer {
-                Answer::One(number, result) => lend_thread(|| awaited.complete(number, result)),
-                Answer::Failed(requests, status) => lend_thread(|| {
+                Answer::One(number, result) => on_io_thread(|resume| awaited.complete(number, result, resume)),
+                Answer::Failed(requests, status) => on_io_thread(|resume| {
                     for request in requests {
-                        awaited.complete(request.number, Err(as_seen_from_here(status.clone(), &request.key)));
+                        let status = as_seen_from_here(status.clone(), &request.key);
+                        awaited.complete(request.number, Err(status), resume);
                     }
                 }),
                 Answer::Several(came, rest) => {
                     asked.extend(rest.map(|batch| next_of(batch).boxed()));
-                    lend_thread(|| came.into_iter().for_each(|(number, value)| awaited.complete(number, Ok(value))));
+                    on_io_thread(|resume| {
+                        came.into_iter().for_each(|(number, value)| awaited.complete(number, Ok(value), resume));
+                    });
                 }
                 Answer::Refused(requests) => {
                     asked.extend(requests.into_iter().map(|request| ask(step_id, vec![request]).boxed()));

@@ -5,6 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_proto::tensorflow::{NodeExecStats, StepStats};
 use tensorfleet_runtime::executor::{Caller, Step, Trace};
@@ -61,7 +62,7 @@ async fn run_whole(
     entry.begin(running(session, &started, &request, None))?;
     let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
     put(&entry.rendezvous, request.sends)?;
-    started.step.run(Caller::HasOtherDuties);
+    started.step.run(Caller::IoThread);
     let comes_from_afar = request.connection.is_some();
     let ask = async {
         if comes_from_afar {
@@ -116,7 +117,7 @@ async fn run_part(
         let mut ended = outcome.clone();
         entry.begin(running(session, &started, &request, Some(outcome)))?;
         put(&entry.rendezvous, request.sends)?;
-        started.step.run(Caller::HasOtherDuties);
+        started.step.run(Caller::IoThread);
         let (id, awaited, requests) = (entry.id, started.awaited, started.requests);
         // The parts of a run come and go; what the step waits for is asked for until it ends.
         spawner.spawn(async move {
@@ -132,7 +133,7 @@ async fn run_part(
     let mut received = Vec::with_capacity(request.receives.len());
     for key in request.receives {
         let (sender, receiver) = oneshot::channel();
-        let answer = Box::new(move |result| {
+        let answer = Box::new(move |result, _: Resume<'_>| {
             let _ = sender.send(result);
         });
         entry.rendezvous.receive_withdrawably(key.clone(), answer);
@@ -219,7 +220,7 @@ fn running(
 }
 
 fn put(rendezvous: &LocalRendezvous, values: Vec<(RendezvousKey, Tensor)>) -> Result<()> {
-    values.into_iter().try_for_each(|(key, tensor)| rendezvous.send(key, Some(tensor)))
+    values.into_iter().try_for_each(|(key, tensor)| rendezvous.send(key, Some(tensor), Resume::OnPool))
 }
 
 fn live(key: RendezvousKey, value: Option<Tensor>) -> Result<(RendezvousKey, Tensor)> {

@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{RendezvousKey, Result, Status, ensure};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_rpc::Connection;
 use tensorfleet_runtime::executor::Step;
@@ -166,7 +167,7 @@ impl StepTable {
         let open = keys.len();
         for (index, key) in keys.into_iter().enumerate() {
             let sender = sender.clone();
-            let answer = Box::new(move |result: Result<Transfer>| {
+            let answer = Box::new(move |result: Result<Transfer>, _: Resume<'_>| {
                 // The requester may have gone; then nobody wants the value.
                 let _ = sender.send(result.map(|value| (index, value)));
             });

@@ -25,7 +25,7 @@ fn a_request_may_come_before_the_step_and_leaves_nothing_when_withdrawn() {
 fn values_wait_for_peers_until_the_step_is_cleaned_up() {
     let table = Arc::new(StepTable::new(Clock::system()));
     let entry = table.entry(7).unwrap();
-    entry.rendezvous.send(key("x"), Some(Tensor::scalar(1i32))).unwrap();
+    entry.rendezvous.send(key("x"), Some(Tensor::scalar(1i32)), Resume::OnPool).unwrap();
     entry.end(None);
     let value = table.receive(7, key("x")).now_or_never().unwrap().unwrap();
     assert_eq!(value, Some(Tensor::scalar(1i32)));
@@ -43,8 +43,8 @@ fn of_several_values_each_comes_when_it_is_there() {
     let mut arrivals = table.receive_all(7, keys.clone()).unwrap();
     assert!(arrivals.next_ready().is_none());
     let entry = table.entry(7).unwrap();
-    entry.rendezvous.send(keys[2].clone(), Some(Tensor::scalar(1i32))).unwrap();
-    entry.rendezvous.send(keys[0].clone(), None).unwrap();
+    entry.rendezvous.send(keys[2].clone(), Some(Tensor::scalar(1i32)), Resume::OnPool).unwrap();
+    entry.rendezvous.send(keys[0].clone(), None, Resume::OnPool).unwrap();
     let two = [arrivals.next_ready(), arrivals.next_ready()].map(|value| value.unwrap().unwrap());
     assert_eq!(two, [(2, Some(Tensor::scalar(1i32))), (0, None)]);
     assert!(arrivals.next_ready().is_none());

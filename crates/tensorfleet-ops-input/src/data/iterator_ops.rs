@@ -12,6 +12,7 @@ use tensorfleet_threads::Threads;
 use super::dataset::{ElementSpec, from_tensor};
 use super::iterator::IteratorResource;
 use super::optional::{self, announced_shapes};
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::functions::{CallContext, call_and_wait};
 use tensorfleet_kernel::kernel::{
     AsyncContext, AsyncKernel, Done, KernelBox, StepContext, handle_in, tensor_outputs,
@@ -167,9 +168,9 @@ impl OneShot {
 }
 
 impl AsyncKernel for OneShotKernel {
-    fn start(&self, ctx: AsyncContext, done: Done) {
+    fn start(&self, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         if self.0.has_begun.try_lock().is_some_and(|has_begun| *has_begun) {
-            return done(self.0.handle(&ctx.step).map(|handle| tensor_outputs([handle])));
+            return done(self.0.handle(&ctx.step).map(|handle| tensor_outputs([handle])), resume);
         }
         let one_shot = self.0.clone();
         let threads = ctx.step.threads.clone();
@@ -189,13 +190,13 @@ pub(super) fn on_waiting_thread(
         let result = compute();
         let done = later.lock().take();
         if let Some(done) = done {
-            done(result.map(tensor_outputs));
+            done(result.map(tensor_outputs), Resume::OnPool);
         }
     };
     if let Err(status) = threads.input().spawn(job)
         && let Some(done) = done.lock().take()
     {
-        done(Err(status));
+        done(Err(status), Resume::OnPool);
     }
 }
 
@@ -220,10 +221,10 @@ fn get_next_as_optional(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 impl AsyncKernel for GetNext {
-    fn start(&self, ctx: AsyncContext, done: Done) {
+    fn start(&self, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         let iterator = match ctx.resource::<IteratorResource>(0) {
             Ok(iterator) => iterator,
-            Err(status) => return done(Err(status)),
+            Err(status) => return done(Err(status), resume),
         };
         let (spec, as_optional) = (self.spec.clone(), self.as_optional);
         let given = move |result: Result<Option<Vec<Tensor>>>| {
@@ -237,7 +238,8 @@ impl AsyncKernel for GetNext {
                     (false, None) => Err(Status::out_of_range("End of sequence")),
                 }
             });
-            done(outputs.map(tensor_outputs));
+            // Called within `start`, or by a thread of the pipeline.
+            done(outputs.map(tensor_outputs), Resume::OnPool);
         };
         iterator.next(CallContext::of_step(&ctx.step), Box::new(given));
     }

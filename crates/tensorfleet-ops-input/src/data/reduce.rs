@@ -10,6 +10,7 @@ use super::functional::check_results;
 use super::iterator_ops::on_waiting_thread;
 use super::optional::announced_shapes;
 use super::sequence::check_wanted;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Context, Done, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -57,7 +58,7 @@ fn reduce(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 impl AsyncKernel for Reduce {
-    fn start(&self, mut ctx: AsyncContext, done: Done) {
+    fn start(&self, mut ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         let prepared = (|| {
             let dataset = from_tensor(ctx.input(0)?)?;
             let arguments: Vec<DType> = self.states.iter().chain(&dataset.spec().dtypes).copied().collect();
@@ -70,6 +71,7 @@ impl AsyncKernel for Reduce {
                     inputs: &mut ctx.inputs,
                     outputs: &mut [],
                     is_input_dead: false,
+                    resume,
                 };
                 self.function.bind(&view, &arguments)?
             };
@@ -78,7 +80,7 @@ impl AsyncKernel for Reduce {
         })();
         let (dataset, mut state, function) = match prepared {
             Ok(prepared) => prepared,
-            Err(status) => return done(Err(status)),
+            Err(status) => return done(Err(status), resume),
         };
         let (step, spec, threads) = (ctx.step.clone(), self.spec.clone(), ctx.step.threads.clone());
         on_waiting_thread(&threads, done, move || {
@@ -104,10 +106,10 @@ fn single_element(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 impl AsyncKernel for SingleElement {
-    fn start(&self, ctx: AsyncContext, done: Done) {
+    fn start(&self, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         let dataset = match ctx.input(0).and_then(from_tensor) {
             Ok(dataset) => dataset,
-            Err(status) => return done(Err(status)),
+            Err(status) => return done(Err(status), resume),
         };
         let (step, spec, threads) = (ctx.step.clone(), self.0.clone(), ctx.step.threads.clone());
         on_waiting_thread(&threads, done, move || {

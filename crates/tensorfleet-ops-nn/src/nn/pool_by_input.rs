@@ -106,13 +106,14 @@ fn pool(node: &NodeSpec<'_>, make: MakeKernel) -> Result<KernelBox> {
             }
         };
         let KernelBox::Sync(kernel) = &*kernel else { bail!(Internal, "the kernel of a pool does not wait") };
-        let Context { step, frame, inputs, outputs, is_input_dead } = ctx;
+        let Context { step, frame, inputs, outputs, is_input_dead, resume } = ctx;
         kernel.compute(&mut Context {
             step,
             frame: *frame,
             inputs: &mut inputs[..count],
             outputs,
             is_input_dead: *is_input_dead,
+            resume: *resume,
         })
     }))
 }

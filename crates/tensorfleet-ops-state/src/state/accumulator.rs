@@ -12,6 +12,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, ensure};
 use super::sparse_gradient::{SparseGradient, SparseSum};
 use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::resource::Resource;
 use tensorfleet_numeric::arithmetic::add_assign;
 
@@ -36,7 +37,7 @@ pub(crate) enum Layout {
 /// The tensors of a taken gradient: one if dense; indices, values and shape if sparse.
 pub(crate) type Taken = Vec<Tensor>;
 /// The continuation of a take.
-pub(crate) type OnTaken = Box<dyn FnOnce(Result<Taken>) + Send>;
+pub(crate) type OnTaken = Box<dyn FnOnce(Result<Taken>, Resume<'_>) + Send>;
 
 /// A conditional accumulator.
 pub(crate) struct Accumulator {
@@ -106,10 +107,10 @@ impl Accumulator {
         self.state.lock().step = step;
     }
 
-    /// Adds a gradient, unless it is stale.
-    pub(crate) fn apply_dense(&self, local_step: i64, gradient: Tensor) -> Result<()> {
+    /// Adds a gradient, unless it is stale. The step that gets the sum goes on where `resume` says.
+    pub(crate) fn apply_dense(&self, local_step: i64, gradient: Tensor, resume: Resume<'_>) -> Result<()> {
         self.check_use(Layout::Dense, gradient.dtype())?;
-        self.apply(local_step, |sum| {
+        self.apply(local_step, resume, |sum| {
             let expected = match &sum {
                 Some(Sum::Dense(sum)) => PartialShape::from(sum.shape()),
                 _ => self.shape.clone(),
@@ -129,9 +130,14 @@ impl Accumulator {
     }
 
     /// Adds a sparse gradient, unless it is stale.
-    pub(crate) fn apply_sparse(&self, local_step: i64, gradient: SparseGradient) -> Result<()> {
+    pub(crate) fn apply_sparse(
+        &self,
+        local_step: i64,
+        gradient: SparseGradient,
+        resume: Resume<'_>,
+    ) -> Result<()> {
         self.check_use(Layout::Sparse, gradient.values.dtype())?;
-        self.apply(local_step, |sum| {
+        self.apply(local_step, resume, |sum| {
             gradient.check(&self.shape)?;
             match sum {
                 Some(Sum::Sparse(sum)) => sum.add(&gradient)?,
@@ -141,7 +147,12 @@ impl Accumulator {
         })
     }
 
-    fn apply(&self, local_step: i64, add: impl FnOnce(&mut Option<Sum>) -> Result<()>) -> Result<()> {
+    fn apply(
+        &self,
+        local_step: i64,
+        resume: Resume<'_>,
+        add: impl FnOnce(&mut Option<Sum>) -> Result<()>,
+    ) -> Result<()> {
         let due = {
             let mut state = self.state.lock();
             if state.is_removed {
@@ -154,19 +165,25 @@ impl Accumulator {
             state.count += 1;
             self.serve(&mut state)
         };
-        self.answer(due);
+        self.answer(due, resume);
         Ok(())
     }
 
     /// Takes the mean or sum out, as soon as `required` gradients are in.
-    pub(crate) fn take(self: &Arc<Self>, required: usize, cancellation: &Arc<Cancellation>, done: OnTaken) {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        required: usize,
+        cancellation: &Arc<Cancellation>,
+        done: OnTaken,
+        resume: Resume<'_>,
+    ) {
         let (id, due, waits) = {
             let mut state = self.state.lock();
             let id = state.takes.push(cancellation, Take { required, done });
             let due = self.serve(&mut state);
             (id, due, state.takes.contains(id))
         };
-        self.answer(due);
+        self.answer(due, resume);
         if waits {
             watch(self, id, cancellation);
         }
@@ -190,13 +207,14 @@ impl Accumulator {
     }
 
     /// Divides and hands over, outside the lock.
-    fn answer(&self, due: Vec<Due>) {
+    fn answer(&self, due: Vec<Due>, resume: Resume<'_>) {
         for (waiting, result) in due {
             let take = waiting.release();
-            (take.done)(result.and_then(|(sum, count)| match sum {
+            let taken = result.and_then(|(sum, count)| match sum {
                 Sum::Dense(sum) => Ok(vec![self.reduced(sum, count)?]),
                 Sum::Sparse(sum) => sum.finish(&self.shape, self.reduction == Reduction::Mean),
-            }));
+            });
+            (take.done)(taken, resume);
         }
     }
 
@@ -236,8 +254,8 @@ impl Waits<Take> for Accumulator {
             // The one behind it may need fewer gradients.
             (withdrawn, self.serve(&mut state))
         };
-        (withdrawn.release().done)(Err(reason));
-        self.answer(due);
+        (withdrawn.release().done)(Err(reason), Resume::OnPool);
+        self.answer(due, Resume::OnPool);
     }
 }
 
@@ -252,7 +270,7 @@ impl Resource for Accumulator {
             state.is_removed = true;
             self.serve(&mut state)
         };
-        self.answer(due);
+        self.answer(due, Resume::OnPool);
     }
 }
 

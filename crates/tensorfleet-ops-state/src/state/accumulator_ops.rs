@@ -8,6 +8,7 @@ use tensorfleet_core::{DType, Element, PartialShape, Result, Tensor, ensure};
 use super::accumulator::{Accumulator, Layout, Reduction};
 use super::naming::{Owner, handle_shape, no_outputs};
 use super::sparse_gradient::SparseGradient;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, tensor_outputs};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -121,7 +122,7 @@ fn apply_dense(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let accumulator = ctx.resource::<Accumulator>(0)?;
         let local_step = scalar(ctx.input(1)?, "local_step")?;
-        accumulator.apply_dense(local_step, ctx.take_input(2)?)
+        accumulator.apply_dense(local_step, ctx.take_input(2)?, ctx.resume)
     }))
 }
 
@@ -133,7 +134,7 @@ fn apply_sparse(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let (indices, values) = (ctx.take_input(2)?, ctx.take_input(3)?);
         let shape = ctx.input(4)?.as_slice::<i64>()?;
         let shape = has_known_shape.then(|| shape.to_vec());
-        accumulator.apply_sparse(local_step, SparseGradient { indices, values, shape })
+        accumulator.apply_sparse(local_step, SparseGradient { indices, values, shape }, ctx.resume)
     }))
 }
 
@@ -153,13 +154,15 @@ impl TakeKernel {
 }
 
 impl AsyncKernel for TakeKernel {
-    fn start(&self, ctx: AsyncContext, done: Done) {
+    fn start(&self, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         match self.request(&ctx) {
             Ok((accumulator, required)) => {
-                let taken = |result: Result<Vec<Tensor>>| done(result.map(tensor_outputs));
-                accumulator.take(required, &ctx.step.cancellation, Box::new(taken));
+                let taken = |result: Result<Vec<Tensor>>, resume: Resume<'_>| {
+                    done(result.map(tensor_outputs), resume);
+                };
+                accumulator.take(required, &ctx.step.cancellation, Box::new(taken), resume);
             }
-            Err(status) => done(Err(status)),
+            Err(status) => done(Err(status), resume),
         }
     }
 }

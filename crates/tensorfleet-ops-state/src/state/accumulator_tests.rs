@@ -19,15 +19,15 @@ struct Asked {
 fn take(accumulator: &Arc<Accumulator>, required: usize) -> Asked {
     let (sender, answer) = channel();
     let cancellation = Arc::new(Cancellation::new());
-    let done = move |result: Result<Taken>| {
+    let done = move |result: Result<Taken>, _: Resume<'_>| {
         sender.send(result.and_then(|taken| taken[0].to_scalar())).unwrap();
     };
-    accumulator.take(required, &cancellation, Box::new(done));
+    accumulator.take(required, &cancellation, Box::new(done), Resume::OnPool);
     Asked { cancellation, answer }
 }
 
 fn apply(accumulator: &Accumulator, local_step: i64, gradient: f32) {
-    accumulator.apply_dense(local_step, Tensor::scalar(gradient)).unwrap();
+    accumulator.apply_dense(local_step, Tensor::scalar(gradient), Resume::OnPool).unwrap();
 }
 
 #[test]
@@ -67,13 +67,16 @@ fn stale_gradients_are_dropped_whatever_they_are() {
 #[test]
 fn gradients_must_agree_in_shape_and_dtype() {
     let a = accumulator(Reduction::Mean);
-    a.apply_dense(0, Tensor::vector(&[1.0f32, 2.0]).unwrap()).unwrap();
-    let status = a.apply_dense(0, Tensor::vector(&[1.0f32]).unwrap()).unwrap_err();
+    a.apply_dense(0, Tensor::vector(&[1.0f32, 2.0]).unwrap(), Resume::OnPool).unwrap();
+    let status = a.apply_dense(0, Tensor::vector(&[1.0f32]).unwrap(), Resume::OnPool).unwrap_err();
     assert_eq!(
         (status.code(), status.text()),
         (Code::InvalidArgument, "Shape mismatch: expected [2], got [1]")
     );
-    assert_eq!(a.apply_dense(0, Tensor::scalar(1i32)).unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(
+        a.apply_dense(0, Tensor::scalar(1i32), Resume::OnPool).unwrap_err().code(),
+        Code::InvalidArgument
+    );
     assert_eq!(a.count(), 1);
 }
 
@@ -81,8 +84,8 @@ fn gradients_must_agree_in_shape_and_dtype() {
 fn the_sum_does_not_touch_a_gradient_that_others_hold() {
     let a = accumulator(Reduction::Sum);
     let gradient = Tensor::vector(&[1.0f32; 100]).unwrap();
-    a.apply_dense(0, gradient.clone()).unwrap();
-    a.apply_dense(0, gradient.clone()).unwrap();
+    a.apply_dense(0, gradient.clone(), Resume::OnPool).unwrap();
+    a.apply_dense(0, gradient.clone(), Resume::OnPool).unwrap();
     assert_eq!(gradient.as_slice::<f32>().unwrap()[0], 1.0);
 }
 
@@ -103,7 +106,7 @@ fn a_removed_accumulator_answers_everyone() {
     let waiting = take(&a, 1);
     a.on_removed();
     assert_eq!(waiting.answer.try_recv().unwrap().unwrap_err().code(), Code::Aborted);
-    assert_eq!(a.apply_dense(0, Tensor::scalar(1.0f32)).unwrap_err().code(), Code::Aborted);
+    assert_eq!(a.apply_dense(0, Tensor::scalar(1.0f32), Resume::OnPool).unwrap_err().code(), Code::Aborted);
 }
 
 #[derive(Clone, Debug)]

@@ -13,6 +13,7 @@ use super::naming::{container_attr, no_outputs, shared_name_attr};
 use super::queue::Tuple;
 use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{
     AsyncContext, AsyncKernel, Done, KernelBox, Outputs, StepContext, Value, tensor_outputs,
 };
@@ -88,10 +89,10 @@ struct Answers {
 }
 
 impl Answers {
-    fn give(self) {
-        self.puts.into_iter().for_each(|(waiting, result)| (waiting.release().done)(result));
-        self.peeks.into_iter().for_each(|(waiting, result)| (waiting.release().done)(result));
-        self.takes.into_iter().for_each(|(waiting, result)| (waiting.release().0)(result));
+    fn give(self, resume: Resume<'_>) {
+        self.puts.into_iter().for_each(|(waiting, result)| (waiting.release().done)(result, resume));
+        self.peeks.into_iter().for_each(|(waiting, result)| (waiting.release().done)(result, resume));
+        self.takes.into_iter().for_each(|(waiting, result)| (waiting.release().0)(result, resume));
     }
 }
 
@@ -104,30 +105,38 @@ impl Staging {
         Staging { name: name.to_string(), capacity, memory_limit, state: Mutex::default() }
     }
 
-    fn put(self: &Arc<Self>, tuple: Tuple, cancellation: &Arc<Cancellation>, done: Done) {
+    fn put(self: &Arc<Self>, tuple: Tuple, cancellation: &Arc<Cancellation>, done: Done, resume: Resume<'_>) {
         let bytes = bytes_of(&tuple);
         if bytes > self.memory_limit {
-            return done(Err(Status::resource_exhausted(format!(
+            let status = Status::resource_exhausted(format!(
                 "Attempted to insert tensors with combined size of '{bytes}' bytes into Staging Area with a memory \
                  limit of '{}'.",
                 self.memory_limit
-            ))));
+            ));
+            return done(Err(status), resume);
         }
-        self.ask::<Put>(cancellation, |state| state.puts.push(cancellation, Put { tuple, done }));
+        self.ask::<Put>(cancellation, resume, |state| state.puts.push(cancellation, Put { tuple, done }));
     }
 
-    fn take(self: &Arc<Self>, cancellation: &Arc<Cancellation>, done: Done) {
-        self.ask::<Take>(cancellation, |state| state.takes.push(cancellation, Take(done)));
+    fn take(self: &Arc<Self>, cancellation: &Arc<Cancellation>, done: Done, resume: Resume<'_>) {
+        self.ask::<Take>(cancellation, resume, |state| state.takes.push(cancellation, Take(done)));
     }
 
-    fn peek(self: &Arc<Self>, index: usize, cancellation: &Arc<Cancellation>, done: Done) {
-        self.ask::<Peek>(cancellation, |state| state.peeks.push(cancellation, Peek { index, done }));
+    fn peek(
+        self: &Arc<Self>,
+        index: usize,
+        cancellation: &Arc<Cancellation>,
+        done: Done,
+        resume: Resume<'_>,
+    ) {
+        self.ask::<Peek>(cancellation, resume, |state| state.peeks.push(cancellation, Peek { index, done }));
     }
 
     /// Adds a request, serves whoever can be served, and watches over the request if it has to wait.
     fn ask<T: 'static>(
         self: &Arc<Self>,
         cancellation: &Arc<Cancellation>,
+        resume: Resume<'_>,
         add: impl FnOnce(&mut State) -> RequestId,
     ) where
         Staging: Waits<T>,
@@ -139,24 +148,24 @@ impl Staging {
             self.advance(&mut state, &mut answers);
             id
         };
-        answers.give();
+        answers.give(resume);
         if <Staging as Waits<T>>::with_list(self, |list| list.contains(id)) {
             watch::<T, _>(self, id, cancellation);
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State, &mut Answers)) {
+    fn change(&self, resume: Resume<'_>, change: impl FnOnce(&mut State, &mut Answers)) {
         let mut answers = Answers::default();
         {
             let mut state = self.state.lock();
             change(&mut state, &mut answers);
             self.advance(&mut state, &mut answers);
         }
-        answers.give();
+        answers.give(resume);
     }
 
-    fn clear(&self) {
-        self.change(|state, _| {
+    fn clear(&self, resume: Resume<'_>) {
+        self.change(resume, |state, _| {
             state.tuples.clear();
             state.bytes = 0;
         });
@@ -213,7 +222,7 @@ macro_rules! waits {
             }
 
             fn withdraw(&self, id: RequestId, reason: Status) {
-                self.change(|state, answers| {
+                self.change(Resume::OnPool, |state, answers| {
                     answers.$list.extend(state.$list.remove(id).map(|waiting| (waiting, Err(reason))));
                 });
             }
@@ -231,7 +240,7 @@ impl Resource for Staging {
     }
 
     fn on_removed(&self) {
-        self.change(|state, _| state.is_removed = true);
+        self.change(Resume::OnPool, |state, _| state.is_removed = true);
     }
 }
 
@@ -269,23 +278,27 @@ struct StagingKernel {
     area: Area,
     /// What the node declares to come out.
     outputs: Arc<[DType]>,
-    request: fn(&Arc<Staging>, AsyncContext, Done),
+    request: fn(&Arc<Staging>, AsyncContext, Done, Resume<'_>),
 }
 
 impl StagingKernel {
-    fn boxed(node: &NodeSpec<'_>, request: fn(&Arc<Staging>, AsyncContext, Done)) -> Result<KernelBox> {
+    fn boxed(
+        node: &NodeSpec<'_>,
+        request: fn(&Arc<Staging>, AsyncContext, Done, Resume<'_>),
+    ) -> Result<KernelBox> {
         let outputs = node.outputs.iter().map(|edge| edge.dtype).collect();
         Ok(KernelBox::new_async(StagingKernel { area: Area::new(node)?, outputs, request }))
     }
 }
 
 impl AsyncKernel for StagingKernel {
-    fn start(&self, ctx: AsyncContext, done: Done) {
+    fn start(&self, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         let declared = self.outputs.clone();
-        let checked: Done = Box::new(move |result| done(result.and_then(|out| check(&declared, out))));
+        let checked: Done =
+            Box::new(move |result, resume| done(result.and_then(|out| check(&declared, out)), resume));
         match self.area.find(&ctx.step) {
-            Ok(staging) => (self.request)(&staging, ctx, checked),
-            Err(status) => checked(Err(status)),
+            Ok(staging) => (self.request)(&staging, ctx, checked, resume),
+            Err(status) => checked(Err(status), resume),
         }
     }
 }
@@ -305,18 +318,18 @@ fn check(declared: &[DType], outputs: Outputs) -> Result<Outputs> {
 }
 
 fn stage(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    fn request(staging: &Arc<Staging>, mut ctx: AsyncContext, done: Done) {
+    fn request(staging: &Arc<Staging>, mut ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         match (0..ctx.inputs.len()).map(|index| ctx.take_input(index)).collect::<Result<Tuple>>() {
-            Ok(tuple) => staging.put(tuple, &ctx.step.cancellation, done),
-            Err(status) => done(Err(status)),
+            Ok(tuple) => staging.put(tuple, &ctx.step.cancellation, done, resume),
+            Err(status) => done(Err(status), resume),
         }
     }
     StagingKernel::boxed(node, request)
 }
 
 fn unstage(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    fn request(staging: &Arc<Staging>, ctx: AsyncContext, done: Done) {
-        staging.take(&ctx.step.cancellation, done);
+    fn request(staging: &Arc<Staging>, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
+        staging.take(&ctx.step.cancellation, done, resume);
     }
     StagingKernel::boxed(node, request)
 }
@@ -327,10 +340,10 @@ fn stage_peek(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ensure!(index >= 0, InvalidArgument, "there is no element {index} to peek at");
         Ok(index as usize)
     }
-    fn request(staging: &Arc<Staging>, ctx: AsyncContext, done: Done) {
+    fn request(staging: &Arc<Staging>, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         match index_in(&ctx) {
-            Ok(index) => staging.peek(index, &ctx.step.cancellation, done),
-            Err(status) => done(Err(status)),
+            Ok(index) => staging.peek(index, &ctx.step.cancellation, done, resume),
+            Err(status) => done(Err(status), resume),
         }
     }
     StagingKernel::boxed(node, request)
@@ -348,7 +361,7 @@ fn stage_size(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn stage_clear(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let area = Area::new(node)?;
     Ok(KernelBox::from_fn(move |ctx| {
-        area.find(ctx.step)?.clear();
+        area.find(ctx.step)?.clear(ctx.resume);
         Ok(())
     }))
 }
@@ -365,7 +378,7 @@ mod tests {
     ) -> (Arc<Cancellation>, Receiver<Result<Option<i32>>>) {
         let (sender, answer) = channel();
         let cancellation = Arc::new(Cancellation::new());
-        let done = move |result: Result<Outputs>| {
+        let done = move |result: Result<Outputs>, _: Resume<'_>| {
             let value = result.map(|outputs| match outputs.first() {
                 Some(Some(Value::Tensor(tensor))) => Some(tensor.to_scalar().unwrap()),
                 _ => None,
@@ -378,7 +391,7 @@ mod tests {
 
     fn put(area: &Arc<Staging>, value: i32) -> Receiver<Result<Option<i32>>> {
         asked(|cancellation, done| {
-            area.put([Tensor::scalar(value)].into_iter().collect(), cancellation, done)
+            area.put([Tensor::scalar(value)].into_iter().collect(), cancellation, done, Resume::OnPool)
         })
         .1
     }
@@ -386,8 +399,8 @@ mod tests {
     #[test]
     fn tuples_wait_for_room_and_takers_for_tuples() {
         let area = Arc::new(Staging::new("a", 2, usize::MAX));
-        let (_, early) = asked(|cancellation, done| area.take(cancellation, done));
-        let (_, peek) = asked(|cancellation, done| area.peek(1, cancellation, done));
+        let (_, early) = asked(|cancellation, done| area.take(cancellation, done, Resume::OnPool));
+        let (_, peek) = asked(|cancellation, done| area.peek(1, cancellation, done, Resume::OnPool));
         put(&area, 1);
         assert_eq!(early.try_recv().unwrap().unwrap(), Some(1));
         put(&area, 2);
@@ -396,10 +409,10 @@ mod tests {
         assert_eq!(peek.try_recv().unwrap().unwrap(), Some(3));
         let late = put(&area, 4);
         assert!(late.try_recv().is_err());
-        let (_, next) = asked(|cancellation, done| area.take(cancellation, done));
+        let (_, next) = asked(|cancellation, done| area.take(cancellation, done, Resume::OnPool));
         assert_eq!(next.try_recv().unwrap().unwrap(), Some(2));
         assert!(late.try_recv().unwrap().is_ok());
-        area.clear();
+        area.clear(Resume::OnPool);
         assert_eq!(area.state.lock().tuples.len(), 0);
     }
 
@@ -407,10 +420,11 @@ mod tests {
     fn bytes_are_bounded_and_waiting_can_be_given_up() {
         let area = Arc::new(Staging::new("a", usize::MAX, 8));
         let large = Tensor::vector(&[1i32; 3]).unwrap();
-        let (_, refused) =
-            asked(|cancellation, done| area.put([large].into_iter().collect(), cancellation, done));
+        let (_, refused) = asked(|cancellation, done| {
+            area.put([large].into_iter().collect(), cancellation, done, Resume::OnPool)
+        });
         assert_eq!(refused.try_recv().unwrap().unwrap_err().code(), Code::ResourceExhausted);
-        let (cancellation, taken) = asked(|cancellation, done| area.take(cancellation, done));
+        let (cancellation, taken) = asked(|cancellation, done| area.take(cancellation, done, Resume::OnPool));
         cancellation.cancel(Status::cancelled("given up"));
         assert_eq!(taken.try_recv().unwrap().unwrap_err().code(), Code::Cancelled);
         assert!(put(&area, 1).try_recv().unwrap().is_ok() && put(&area, 2).try_recv().unwrap().is_ok());

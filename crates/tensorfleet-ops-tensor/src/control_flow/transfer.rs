@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use tensorfleet_core::{DType, PartialShape, RendezvousEdge, RendezvousKey, Result, ensure};
 
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, FrameIteration, KernelBox, Value};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Flow, Op};
+use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_kernel::shape_context::{ShapeContext, unknown};
 
 const SEND_ATTRS: &str = "T: type; tensor_name: string; send_device: string; send_device_incarnation: int; \
@@ -61,9 +63,9 @@ fn send_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let (rendezvous, key) = (&ctx.step.rendezvous, key(&edge, ctx.frame));
         match ctx.inputs[0].take().filter(|_| !ctx.is_input_dead) {
-            Some(Value::Tensor(tensor)) => rendezvous.send(key, Some(tensor)),
-            Some(Value::Ref(variable)) => rendezvous.send_variable(key, variable),
-            None => rendezvous.send(key, None),
+            Some(Value::Tensor(tensor)) => rendezvous.send(key, Some(tensor), ctx.resume),
+            Some(Value::Ref(variable)) => rendezvous.send_variable(key, variable, ctx.resume),
+            None => rendezvous.send(key, None, ctx.resume),
         }
     }))
 }
@@ -78,10 +80,10 @@ struct Recv {
 }
 
 impl AsyncKernel for Recv {
-    fn start(&self, ctx: AsyncContext, done: Done) {
+    fn start(&self, ctx: AsyncContext, done: Done, _: Resume<'_>) {
         let (dtype, is_input_dead) = (self.dtype, ctx.is_input_dead);
         let rendezvous = Arc::clone(&ctx.step.rendezvous);
-        let receive = move |result: Result<Option<tensorfleet_core::Tensor>>| {
+        let receive = move |result: Result<Transfer>, resume: Resume<'_>| {
             let checked = result.and_then(|value| {
                 if let Some(tensor) = &value {
                     let found = tensor.dtype();
@@ -94,7 +96,7 @@ impl AsyncKernel for Recv {
                 let value = value.filter(|_| !is_input_dead).map(Value::Tensor);
                 Ok(std::iter::once(value).collect())
             });
-            done(checked);
+            done(checked, resume);
         };
         rendezvous.receive(key(&self.edge, ctx.frame), Box::new(receive));
     }

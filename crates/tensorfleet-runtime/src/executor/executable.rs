@@ -10,7 +10,7 @@ use tensorfleet_kernel::op::{Cost, Flow};
 use tensorfleet_kernel::{Catalogue, NodeSpec};
 
 use super::counts::{Counts, MAX_INPUTS};
-use super::experience::Experience;
+use super::kernel_stats::KernelStats;
 use crate::plan::{EnterAttrs, FrameIndex, FrameInfo, Frames};
 
 /// Gives the kernel of a node. A session keeps the kernels of stateful ops, so that their state (a random stream, a
@@ -37,7 +37,7 @@ pub(super) struct ExecNode {
     pub(super) body: Body,
     pub(super) flow: Flow,
     pub(super) cost: Cost,
-    pub(super) experience: Experience,
+    pub(super) stats: KernelStats,
     /// Whether it may take long however small its inputs are.
     pub(super) waits_for_disk: bool,
     /// The node's input slots in its frame.
@@ -198,7 +198,7 @@ impl Executable {
             flow: op.flow,
             cost: op.cost,
             touches_rows: op.reads_in_place || op.touches_rows,
-            experience: Experience::default(),
+            stats: KernelStats::default(),
             waits_for_disk: op.waits_for_disk,
             first_slot,
             num_inputs: node.inputs.len() as u32,

@@ -1,128 +1,90 @@
-//! Errands: steps that go on because of what a node of another step did.
+//! Steps on a thread that serves sockets: what it may do itself, and what it leaves to the node pool.
 //!
-//! A gradient completes an accumulator, an element reaches a queue, and somewhere a node's wait is over. The thread at
-//! hand is in the middle of a kernel, so it cannot go on there. To wake another one takes longer than most of what the
-//! waiting step has left to do. So a thread that serves sockets, which keeps no node for long, does the errand itself when
-//! it is through with its own nodes.
+//! A message has just come that some node waited for, or that starts a step. To hand the nodes over to another thread, and
+//! their results back, takes about as long as a step of a small model. So the thread that has the message runs the nodes, as
+//! long as that does not keep it from its sockets: a bounded number of nodes, expensive ones for a bounded time. And what
+//! these nodes bring about (an element reaches a queue, and somewhere a dequeue's wait is over) it goes on with when it is
+//! through with them, for as long again.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::step::{BORROWED_THREAD_NODES, BORROWED_THREAD_TIME};
-use tensorfleet_threads::Threads;
+use tensorfleet_kernel::continuation::{Deferred, Resume};
 
-/// Lets a step go on, with a budget of nodes on a thread that has other duties.
-type Errand = Box<dyn FnOnce(Option<usize>) + Send>;
+/// Nodes that one continuation may run on a thread that serves sockets, before the rest goes to the pool.
+pub(super) const IO_THREAD_NODES: usize = 4096;
+/// How long expensive nodes may keep such a thread from its sockets at a time, and deferred continuations once more.
+pub(super) const IO_THREAD_TIME: Duration = Duration::from_millis(2);
 
-thread_local! {
-    /// What this thread has taken upon itself; `None` if it takes nothing.
-    static OWN: RefCell<Option<VecDeque<Errand>>> = const { RefCell::new(None) };
-}
-
-/// Has a step go on: here when this thread is free, or on a thread of the pool.
-pub(super) fn run_soon(errand: impl FnOnce(Option<usize>) + Send + 'static) {
-    let errand: Errand = Box::new(errand);
-    let left = OWN.with_borrow_mut(|own| match own {
-        Some(own) => {
-            own.push_back(errand);
-            None
-        }
-        None => Some(errand),
+/// Runs `deliver` on a thread that serves sockets and has received what some nodes waited for. Their steps go on on this
+/// thread afterwards, with what is cheap; and then, for a moment, those whose waits they end. What is left goes to the node
+/// pool.
+pub fn on_io_thread(deliver: impl FnOnce(Resume<'_>)) {
+    let deferred = Deferred::new();
+    deliver(Resume::Here(&deferred));
+    (0..deferred.len()).for_each(|_| {
+        deferred.run_next();
     });
-    left.into_iter().for_each(hand_over);
+    run_deferred(&deferred);
 }
 
-/// Runs nodes on a thread with other duties, and then the errands that came up.
-pub(super) fn run_after(nodes: impl FnOnce()) {
-    if OWN.with_borrow(Option::is_some) {
-        // Inside an errand: the loop below sees to what comes up.
-        return nodes();
-    }
-    /// Even a panic must not leave errands undone.
-    struct TakeNoMore;
-    impl Drop for TakeNoMore {
-        fn drop(&mut self) {
-            OWN.take().into_iter().flatten().for_each(hand_over);
-        }
-    }
-    OWN.set(Some(VecDeque::new()));
-    let _take_no_more = TakeNoMore;
-    nodes();
+/// Runs nodes on a thread that serves sockets, and then, for a moment, goes on with the steps whose waits they ended.
+pub(super) fn run_nodes_on_io_thread(run_nodes: impl FnOnce(Resume<'_>)) {
+    let deferred = Deferred::new();
+    run_nodes(Resume::Here(&deferred));
+    run_deferred(&deferred);
+}
+
+fn run_deferred(deferred: &Deferred) {
     let begin = Instant::now();
-    while begin.elapsed() < BORROWED_THREAD_TIME
-        && let Some(errand) = OWN.with_borrow_mut(|own| own.as_mut().and_then(VecDeque::pop_front))
-    {
-        errand(Some(BORROWED_THREAD_NODES));
-    }
-}
-
-/// Runs nodes on a thread that will wait for them: an errand of theirs may be what it waits for, so the pool does it.
-pub(super) fn run_without(nodes: impl FnOnce()) {
-    struct Restore(Option<VecDeque<Errand>>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            OWN.set(self.0.take());
-        }
-    }
-    let _restore = Restore(OWN.take());
-    nodes();
-}
-
-fn hand_over(errand: Errand) {
-    Threads::of_process().nodes().spawn(move || errand(None));
+    while begin.elapsed() < IO_THREAD_TIME && deferred.run_next() {}
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
     use std::thread::{self, ThreadId};
+
+    use tensorfleet_kernel::continuation::Continuation;
+    use tensorfleet_threads::Threads;
 
     use super::*;
 
-    /// Where errands ran that came up while `run` did.
-    fn threads(run: impl FnOnce(&mpsc::Sender<ThreadId>)) -> Vec<ThreadId> {
-        let (ran, on) = mpsc::channel();
-        run(&ran);
-        drop(ran);
-        on.iter().collect()
-    }
+    /// Takes some time and reports the thread it goes on on.
+    struct Takes(Duration, mpsc::Sender<ThreadId>);
 
-    fn report(ran: &mpsc::Sender<ThreadId>) -> impl FnOnce(Option<usize>) + Send + use<> {
-        let ran = ran.clone();
-        move |_| ran.send(thread::current().id()).unwrap()
-    }
+    impl Continuation for Takes {
+        fn threads(&self) -> &Arc<Threads> {
+            Threads::of_process()
+        }
 
-    #[test]
-    fn a_thread_with_other_duties_does_errands_when_it_is_through() {
-        let own = thread::current().id();
-        let on = threads(|ran| {
-            run_after(|| {
-                let (first, second) = (report(ran), report(ran));
-                run_soon(move |budget| {
-                    first(budget);
-                    run_soon(second);
-                });
-            });
-        });
-        assert_eq!(on, [own, own]);
+        fn go_on(self: Box<Self>, resume: Resume<'_>) {
+            let begin = Instant::now();
+            while begin.elapsed() < self.0 {
+                thread::yield_now();
+            }
+            self.1.send(thread::current().id()).unwrap();
+            if !self.0.is_zero() {
+                // Two more come up: the first takes all the time there is for such.
+                resume.resume(Box::new(Takes(IO_THREAD_TIME, self.1.clone())));
+            }
+        }
     }
 
     #[test]
-    fn other_threads_and_full_ones_leave_them_to_the_pool() {
+    fn what_has_arrived_runs_here_and_what_comes_up_as_long_as_there_is_time() {
         let own = thread::current().id();
-        let on = threads(|ran| run_soon(report(ran)));
-        assert!(on.len() == 1 && on[0] != own);
-        let on = threads(|ran| {
-            run_after(|| {
-                run_soon(|_| thread::sleep(BORROWED_THREAD_TIME * 2));
-                run_soon(report(ran));
-            });
+        let (to, ran) = mpsc::channel();
+        on_io_thread(|resume| {
+            resume.resume(Box::new(Takes(Duration::ZERO, to.clone())));
+            resume.resume(Box::new(Takes(Duration::ZERO, to.clone())));
         });
-        assert!(on.len() == 1 && on[0] != own);
-        assert!(OWN.with_borrow(Option::is_none));
-        // A kernel may call a function and wait for it.
-        let on = threads(|ran| run_after(|| run_without(|| run_soon(report(ran)))));
-        assert!(on.len() == 1 && on[0] != own);
+        assert_eq!([ran.recv().unwrap(), ran.recv().unwrap()], [own, own]);
+        on_io_thread(|resume| resume.resume(Box::new(Takes(IO_THREAD_TIME, to.clone()))));
+        let on: Vec<ThreadId> = (0..3).map(|_| ran.recv().unwrap()).collect();
+        assert_eq!(on[..2], [own, own], "what arrived does not count against what comes up");
+        assert_ne!(on[2], own, "the time is used up");
+        run_nodes_on_io_thread(|resume| resume.resume(Box::new(Takes(IO_THREAD_TIME, to.clone()))));
+        assert_eq!(ran.recv().unwrap(), own);
+        assert_ne!(ran.recv().unwrap(), own, "what nodes bring about has that time and no more");
     }
 }

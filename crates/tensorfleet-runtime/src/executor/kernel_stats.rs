@@ -1,4 +1,4 @@
-//! [`Experience`]: how long a node took so far.
+//! [`KernelStats`]: how long a node took so far.
 //!
 //! Whether a node is worth another thread is guessed from the size of its inputs first. The guess has to be careful, and
 //! so calls many nodes expensive that take less time than it takes to wake a thread. Nodes it calls expensive are timed,
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 /// What is known from earlier runs of a node.
 #[derive(Default)]
-pub(super) struct Experience {
+pub(super) struct KernelStats {
     /// The usual time; 0 as long as it is unknown.
     nanos: AtomicU32,
     /// The size of the inputs of the last run.
     bytes: AtomicUsize,
 }
 
-impl Experience {
+impl KernelStats {
     /// How long the node usually takes with inputs of this size, if that is known.
     pub(super) fn usual_time(&self, bytes: usize) -> Option<Duration> {
         let nanos = self.nanos.load(Relaxed);
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn nothing_is_known_before_the_first_run_nor_of_bigger_inputs() {
-        let node = Experience::default();
+        let node = KernelStats::default();
         assert_eq!(node.usual_time(100), None);
         node.add(MICRO * 10, 100);
         assert_eq!(
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn one_slow_run_changes_little_and_many_change_the_mind() {
-        let node = Experience::default();
+        let node = KernelStats::default();
         let usual_micros = || node.usual_time(100).unwrap().as_micros();
         node.add(MICRO * 16, 100);
         node.add(MICRO * 1_000_000, 100);

@@ -15,8 +15,9 @@ use tensorfleet_kernel::kernel::{FrameIteration, Value};
 
 use super::counts::Counts;
 use super::executable::FrameLayout;
+use super::ready::{ReadyList, Values};
 use super::slots::Slots;
-use super::step::{ReadyList, Step, Values};
+use super::step::Step;
 use crate::plan::FrameIndex;
 
 /// An iteration; `None` is the root's only one.

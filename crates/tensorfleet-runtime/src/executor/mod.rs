@@ -8,15 +8,22 @@
 //! Loops (frames, iterations) and dead tensors are part of the model: a loop's body has its own counters and slots
 //! per iteration (`loops`). A graph without loops uses the root's and nothing else.
 
+mod async_call;
 mod counts;
-mod errands;
 mod executable;
-mod experience;
+mod io_thread;
+mod kernel_stats;
 mod loops;
+mod node;
+mod propagate;
+mod ready;
 mod slots;
 mod step;
 mod trace;
+mod wait;
+mod worker;
 
 pub use executable::{Executable, KernelSource};
-pub use step::{Caller, OnStepDone, Step, lend_thread};
+pub use io_thread::on_io_thread;
+pub use step::{Caller, OnStepDone, Step};
 pub use trace::Trace;

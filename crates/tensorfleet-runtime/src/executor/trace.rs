@@ -10,7 +10,7 @@ use tensorfleet_proto::tensorflow::{
 };
 
 use super::executable::{CONTROL, Executable};
-use super::step::Values;
+use super::ready::Values;
 
 /// The record of one step on one device.
 pub struct Trace {
@@ -110,7 +110,8 @@ fn labels(executable: &Executable) -> Vec<String> {
     nodes.map(|(node, inputs)| format!("{} = {}({})", node.name, node.op, inputs.join(", "))).collect()
 }
 
-/// A small number for the current thread.
+/// A small number for the current thread. It is the thread's own by nature, and nothing is decided by it: it only tells
+/// threads apart in a timeline.
 fn thread_number() -> u32 {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(1);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tensorfleet_core::{GraphLimits, Result, Status, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_threads::Threads;
@@ -105,7 +106,7 @@ impl Fleet {
         let mut starts = Vec::new();
         for partition in &plan.partitions {
             for (index, key) in &partition.feeds {
-                rendezvous.send(key.clone(), Some(feeds[*index].clone()))?;
+                rendezvous.send(key.clone(), Some(feeds[*index].clone()), Resume::OnPool)?;
             }
             let mut checked = CheckedGraph::new(catalogue::linked());
             checked.extend(partition.graph.to_graph_def(), &GraphLimits::default())?;

@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::{Rendezvous, Transfer};
 
 use super::options::RunOptions;
@@ -109,7 +110,7 @@ impl PartialRun {
         let _alarm = self.session.alarm(options, &state.cancellation);
         for (index, tensor) in part.feeds {
             if let Some(key) = state.plan.feeds.get(&index) {
-                state.rendezvous.send(key.clone(), Some(tensor))?;
+                state.rendezvous.send(key.clone(), Some(tensor), Resume::OnPool)?;
             }
         }
         let arrivals = match &state.arrivals {
@@ -175,7 +176,7 @@ impl Arrivals {
         key: &RendezvousKey,
     ) -> Result<Option<Transfer>> {
         let arrivals = self.clone();
-        let received = Box::new(move |value| {
+        let received = Box::new(move |value, _: Resume<'_>| {
             arrivals.state.lock().value = Some(value);
             arrivals.changed.notify_all();
         });

@@ -8,7 +8,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::sync::{Arc, AtomicUsize, Condvar, Mutex, Ordering, spin};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, spin};
 
 /// What a loop takes, by its caller's estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

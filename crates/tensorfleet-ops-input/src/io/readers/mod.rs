@@ -15,6 +15,7 @@ use tensorfleet_core::{Result, Status, ensure};
 
 use self::formats::{Format, Records};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::file_access::FileAccess;
 use tensorfleet_kernel::resource::Resource;
 use tensorfleet_ops_state::state::queue::{Amount, Queue, Tuple};
@@ -28,7 +29,7 @@ struct Record {
 }
 
 /// The continuation of a read; gets at least one record.
-type OnRead = Box<dyn FnOnce(Result<Vec<Record>>) + Send>;
+type OnRead = Box<dyn FnOnce(Result<Vec<Record>>, Resume<'_>) + Send>;
 
 /// A reader of one format.
 struct Reader {
@@ -103,6 +104,7 @@ impl Reader {
         queue: Arc<Queue>,
         cancellation: Arc<Cancellation>,
         done: OnRead,
+        resume: Resume<'_>,
     ) {
         let others_serve = {
             let mut state = self.state.lock();
@@ -110,19 +112,19 @@ impl Reader {
             std::mem::replace(&mut state.is_serving, true)
         };
         if !others_serve {
-            self.serve();
+            self.serve(resume);
         }
     }
 
     /// Serves reads until there are none, or the first has to wait for a file. The caller has `is_serving`.
-    fn serve(self: &Arc<Self>) {
+    fn serve(self: &Arc<Self>, resume: Resume<'_>) {
         loop {
             match self.advance() {
                 Progress::AllServed => return,
-                Progress::Served(read, result) => (read.done)(result),
+                Progress::Served(read, result) => (read.done)(result, resume),
                 Progress::NeedsFile(queue, cancellation) => {
-                    let Some(result) = self.next_file(&queue, &cancellation) else { return };
-                    self.take_file(result);
+                    let Some(result) = self.next_file(&queue, &cancellation, resume) else { return };
+                    self.take_file(result, resume);
                 }
             }
         }
@@ -133,20 +135,21 @@ impl Reader {
         self: &Arc<Self>,
         queue: &Arc<Queue>,
         cancellation: &Arc<Cancellation>,
+        resume: Resume<'_>,
     ) -> Option<Result<Vec<Tuple>>> {
         let answer = Arc::new(Mutex::new(Answer::Awaited));
         let (reader, slot) = (self.clone(), answer.clone());
-        let dequeued = move |result| {
+        let dequeued = move |result, resume: Resume<'_>| {
             let mut answer = slot.lock();
             if let Answer::CallerLeft = *answer {
                 drop(answer);
-                reader.take_file(result);
-                reader.serve();
+                reader.take_file(result, resume);
+                reader.serve(resume);
             } else {
                 *answer = Answer::Given(result);
             }
         };
-        queue.dequeue(Amount { count: 1, or_fewer: false }, cancellation, Box::new(dequeued));
+        queue.dequeue(Amount { count: 1, or_fewer: false }, cancellation, Box::new(dequeued), resume);
         match std::mem::replace(&mut *answer.lock(), Answer::CallerLeft) {
             Answer::Given(result) => Some(result),
             _ => None,
@@ -154,7 +157,7 @@ impl Reader {
     }
 
     /// Opens the file the queue gave; if that fails, the first read fails.
-    fn take_file(self: &Arc<Self>, dequeued: Result<Vec<Tuple>>) {
+    fn take_file(self: &Arc<Self>, dequeued: Result<Vec<Tuple>>, resume: Resume<'_>) {
         let opened = dequeued.and_then(|elements| self.open(&file_name(&elements)?));
         let failed = {
             let mut state = self.state.lock();
@@ -167,7 +170,7 @@ impl Reader {
             }
         };
         if let Some((read, status)) = failed {
-            (read.done)(Err(status));
+            (read.done)(Err(status), resume);
         }
     }
 

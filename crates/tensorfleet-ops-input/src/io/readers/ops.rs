@@ -8,6 +8,7 @@ use tensorfleet_files::record::Compression;
 
 use super::formats::{FixedLength, Format};
 use super::{Reader, Record};
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, tensor_outputs};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -133,16 +134,16 @@ impl ReadKernel {
 }
 
 impl AsyncKernel for ReadKernel {
-    fn start(&self, ctx: AsyncContext, done: Done) {
+    fn start(&self, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         let is_batch = self.is_batch;
         match self.prepare(&ctx) {
-            Err(status) => done(Err(status)),
+            Err(status) => done(Err(status), resume),
             Ok((reader, queue, count)) => {
-                let read = move |records: Result<Vec<Record>>| {
+                let read = move |records: Result<Vec<Record>>, resume: Resume<'_>| {
                     let outputs = records.and_then(|records| outputs(records, is_batch));
-                    done(outputs.map(tensor_outputs));
+                    done(outputs.map(tensor_outputs), resume);
                 };
-                reader.read(count, queue, ctx.step.cancellation.clone(), Box::new(read));
+                reader.read(count, queue, ctx.step.cancellation.clone(), Box::new(read), resume);
             }
         }
     }

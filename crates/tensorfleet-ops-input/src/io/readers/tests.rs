@@ -139,8 +139,8 @@ fn reads_that_wait_are_served_in_order_when_a_name_arrives() {
     let reader = Arc::new(Reader::new(Format::Lines { skipped: 0 }, FileAccess::EVERYWHERE));
     let read = || -> Receiver<Result<Vec<Record>>> {
         let (sender, receiver) = channel();
-        let done = Box::new(move |result| sender.send(result).unwrap());
-        reader.read(1, queue.clone(), fixture.step.cancellation.clone(), done);
+        let done = Box::new(move |result, _: Resume<'_>| sender.send(result).unwrap());
+        reader.read(1, queue.clone(), fixture.step.cancellation.clone(), done, Resume::OnPool);
         receiver
     };
     let (first, second) = (read(), read());
@@ -158,10 +158,11 @@ fn a_read_started_by_the_end_of_another_is_served_once() {
     let reader = Arc::new(Reader::new(Format::Name, FileAccess::EVERYWHERE));
     let (sender, receiver) = channel();
     let (again, from, cancellation) = (reader.clone(), queue.clone(), fixture.step.cancellation.clone());
-    let first = Box::new(move |_| {
-        again.read(1, from, cancellation, Box::new(move |result| sender.send(result).unwrap()));
+    let first = Box::new(move |_, resume: Resume<'_>| {
+        let done = Box::new(move |result, _: Resume<'_>| sender.send(result).unwrap());
+        again.read(1, from, cancellation, done, resume);
     });
-    reader.read(1, queue.clone(), fixture.step.cancellation.clone(), first);
+    reader.read(1, queue.clone(), fixture.step.cancellation.clone(), first, Resume::OnPool);
     ["a", "b", "c"].into_iter().for_each(|name| fixture.enqueue(name));
     assert_eq!(receiver.try_recv().unwrap().unwrap()[0].key, "b");
     assert_eq!(queue.size(), 1);

@@ -2,7 +2,7 @@
 //!
 //! The queue is a state machine behind one lock; no thread ever waits in it. A request that cannot be served
 //! leaves its continuation in a waiting list, and whoever changes the state (puts, takes, closes, gives up) serves
-//! everyone whose turn has come and runs their continuations after releasing the lock.
+//! everyone whose turn has come and answers them after releasing the lock; where their steps go on it says with the answer.
 //!
 //! Requests of a kind are served strictly in order of arrival. A waiting `dequeue_many` takes elements as they
 //! come, or a batch larger than the capacity could never be filled; if it is given up, they go back to where they
@@ -25,6 +25,7 @@ use tensorfleet_core::{Result, Status, Tensor, ensure};
 use self::store::Store;
 use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::resource::Resource;
 
 pub use self::batch::stack;
@@ -34,9 +35,9 @@ pub use self::spec::QueueSpec;
 pub use self::store::Tuple;
 
 /// The continuation of an enqueue or a close.
-pub type OnEnqueued = Box<dyn FnOnce(Result<()>) + Send>;
+pub type OnEnqueued = Box<dyn FnOnce(Result<()>, Resume<'_>) + Send>;
 /// The continuation of a dequeue; gets the elements in the order in which they left the queue.
-pub type OnDequeued = Box<dyn FnOnce(Result<Vec<Tuple>>) + Send>;
+pub type OnDequeued = Box<dyn FnOnce(Result<Vec<Tuple>>, Resume<'_>) + Send>;
 
 /// A queue.
 pub struct Queue {
@@ -88,13 +89,13 @@ struct Answers {
 }
 
 impl Answers {
-    fn give(self) {
+    fn give(self, resume: Resume<'_>) {
         for (waiting, result) in self.enqueued {
-            (waiting.release().done)(result);
+            (waiting.release().done)(result, resume);
         }
         for (waiting, result) in self.dequeued {
             let Dequeue { taken, done, .. } = waiting.release();
-            done(result.map(|()| taken));
+            done(result.map(|()| taken), resume);
         }
     }
 }
@@ -127,11 +128,17 @@ impl Queue {
         self.state.lock().is_closed
     }
 
-    /// Puts one element in, as soon as there is room.
-    pub fn enqueue(self: &Arc<Self>, tuple: Tuple, cancellation: &Arc<Cancellation>, done: OnEnqueued) {
+    /// Puts one element in, as soon as there is room. Steps whose waits this ends go on where `resume` says.
+    pub fn enqueue(
+        self: &Arc<Self>,
+        tuple: Tuple,
+        cancellation: &Arc<Cancellation>,
+        done: OnEnqueued,
+        resume: Resume<'_>,
+    ) {
         match self.spec.check_element(&tuple) {
-            Ok(()) => self.offer(Offer::Elements(vec![tuple].into_iter()), cancellation, done),
-            Err(status) => done(Err(status)),
+            Ok(()) => self.offer(Offer::Elements(vec![tuple].into_iter()), cancellation, done, resume),
+            Err(status) => done(Err(status), resume),
         }
     }
 
@@ -141,19 +148,26 @@ impl Queue {
         batch: &[Tensor],
         cancellation: &Arc<Cancellation>,
         done: OnEnqueued,
+        resume: Resume<'_>,
     ) {
         match self.spec.rows_of(batch) {
-            Ok(rows) if rows.is_empty() => done(Ok(())),
-            Ok(rows) => self.offer(Offer::Elements(rows.into_iter()), cancellation, done),
-            Err(status) => done(Err(status)),
+            Ok(rows) if rows.is_empty() => done(Ok(()), resume),
+            Ok(rows) => self.offer(Offer::Elements(rows.into_iter()), cancellation, done, resume),
+            Err(status) => done(Err(status), resume),
         }
     }
 
     /// Closes the queue to enqueues that come later; those that wait already go first, or, if
     /// `cancel_pending`, are cancelled.
-    pub fn close(self: &Arc<Self>, cancel_pending: bool, cancellation: &Arc<Cancellation>, done: OnEnqueued) {
+    pub fn close(
+        self: &Arc<Self>,
+        cancel_pending: bool,
+        cancellation: &Arc<Cancellation>,
+        done: OnEnqueued,
+        resume: Resume<'_>,
+    ) {
         if !cancel_pending {
-            return self.offer(Offer::Close, cancellation, done);
+            return self.offer(Offer::Close, cancellation, done, resume);
         }
         let mut answers = Answers::default();
         {
@@ -163,11 +177,17 @@ impl Queue {
             answers.enqueued.extend(state.enqueues.drain().map(|waiting| (waiting, cancelled())));
             self.advance(&mut state, &mut answers);
         }
-        answers.give();
-        done(Ok(()));
+        answers.give(resume);
+        done(Ok(()), resume);
     }
 
-    fn offer(self: &Arc<Self>, what: Offer, cancellation: &Arc<Cancellation>, done: OnEnqueued) {
+    fn offer(
+        self: &Arc<Self>,
+        what: Offer,
+        cancellation: &Arc<Cancellation>,
+        done: OnEnqueued,
+        resume: Resume<'_>,
+    ) {
         let mut answers = Answers::default();
         let (id, waits) = {
             let mut state = self.state.lock();
@@ -175,16 +195,22 @@ impl Queue {
             self.advance(&mut state, &mut answers);
             (id, state.enqueues.contains(id))
         };
-        answers.give();
+        answers.give(resume);
         if waits {
             watch::<Enqueue, _>(self, id, cancellation);
         }
     }
 
     /// Takes elements out, as soon as there are enough.
-    pub fn dequeue(self: &Arc<Self>, amount: Amount, cancellation: &Arc<Cancellation>, done: OnDequeued) {
+    pub fn dequeue(
+        self: &Arc<Self>,
+        amount: Amount,
+        cancellation: &Arc<Cancellation>,
+        done: OnDequeued,
+        resume: Resume<'_>,
+    ) {
         if amount.count == 0 {
-            return done(Ok(Vec::new()));
+            return done(Ok(Vec::new()), resume);
         }
         let mut answers = Answers::default();
         let (id, waits) = {
@@ -193,7 +219,7 @@ impl Queue {
             self.advance(&mut state, &mut answers);
             (id, state.dequeues.contains(id))
         };
-        answers.give();
+        answers.give(resume);
         if waits {
             watch::<Dequeue, _>(self, id, cancellation);
         }
@@ -324,7 +350,7 @@ impl Waits<Enqueue> for Queue {
             answers.enqueued.push((waiting, Err(reason)));
             self.advance(&mut state, &mut answers);
         }
-        answers.give();
+        answers.give(Resume::OnPool);
     }
 }
 
@@ -343,7 +369,7 @@ impl Waits<Dequeue> for Queue {
             answers.dequeued.push((waiting, Err(reason)));
             self.advance(&mut state, &mut answers);
         }
-        answers.give();
+        answers.give(Resume::OnPool);
     }
 }
 
@@ -359,6 +385,6 @@ impl Resource for Queue {
             state.is_removed = true;
             self.advance(&mut state, &mut answers);
         }
-        answers.give();
+        answers.give(Resume::OnPool);
     }
 }

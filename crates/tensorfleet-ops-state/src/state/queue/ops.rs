@@ -8,6 +8,7 @@ use super::spec::{Kind, QueueSpec};
 use super::{Amount, OnEnqueued, Queue, Tuple};
 use crate::state::naming::{Owner, handle_shape, no_outputs};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, Outputs, tensor_outputs};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -136,14 +137,14 @@ impl<F> AsyncKernel for QueueKernel<F>
 where
     F: Fn(&Queue, &mut AsyncContext) -> Result<Request> + Send + Sync + 'static,
 {
-    fn start(&self, mut ctx: AsyncContext, done: Done) {
+    fn start(&self, mut ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         let prepared = ctx.resource::<Queue>(0).and_then(|queue| {
             let request = (self.0)(&queue, &mut ctx)?;
             Ok((queue, request))
         });
         match prepared {
-            Ok((queue, request)) => submit(&queue, request, &ctx.step.cancellation, done),
-            Err(status) => done(Err(status)),
+            Ok((queue, request)) => submit(&queue, request, &ctx.step.cancellation, done, resume),
+            Err(status) => done(Err(status), resume),
         }
     }
 }
@@ -154,30 +155,40 @@ fn queue_kernel(
     Ok(KernelBox::new_async(QueueKernel(request)))
 }
 
-fn submit(queue: &Arc<Queue>, request: Request, cancellation: &Arc<Cancellation>, done: Done) {
+fn submit(
+    queue: &Arc<Queue>,
+    request: Request,
+    cancellation: &Arc<Cancellation>,
+    done: Done,
+    resume: Resume<'_>,
+) {
     match request {
-        Request::Enqueue(tuple) => queue.enqueue(tuple, cancellation, without_outputs(done)),
-        Request::EnqueueMany(batch) => queue.enqueue_many(&batch, cancellation, without_outputs(done)),
-        Request::Close { cancel_pending } => queue.close(cancel_pending, cancellation, without_outputs(done)),
+        Request::Enqueue(tuple) => queue.enqueue(tuple, cancellation, without_outputs(done), resume),
+        Request::EnqueueMany(batch) => {
+            queue.enqueue_many(&batch, cancellation, without_outputs(done), resume);
+        }
+        Request::Close { cancel_pending } => {
+            queue.close(cancel_pending, cancellation, without_outputs(done), resume);
+        }
         Request::Dequeue => {
-            let dequeued = |result: Result<Vec<Tuple>>| {
-                done(result.map(|elements| tensor_outputs(elements.into_iter().flatten())));
+            let dequeued = |result: Result<Vec<Tuple>>, resume: Resume<'_>| {
+                done(result.map(|elements| tensor_outputs(elements.into_iter().flatten())), resume);
             };
-            queue.dequeue(Amount { count: 1, or_fewer: false }, cancellation, Box::new(dequeued));
+            queue.dequeue(Amount { count: 1, or_fewer: false }, cancellation, Box::new(dequeued), resume);
         }
         Request::DequeueBatch(amount) => {
             let from = queue.clone();
-            let dequeued = move |result: Result<Vec<Tuple>>| {
+            let dequeued = move |result: Result<Vec<Tuple>>, resume: Resume<'_>| {
                 let batch = result.and_then(|elements| from.spec().batch(&elements));
-                done(batch.map(tensor_outputs));
+                done(batch.map(tensor_outputs), resume);
             };
-            queue.dequeue(amount, cancellation, Box::new(dequeued));
+            queue.dequeue(amount, cancellation, Box::new(dequeued), resume);
         }
     }
 }
 
 fn without_outputs(done: Done) -> OnEnqueued {
-    Box::new(move |result| done(result.map(|()| Outputs::new())))
+    Box::new(move |result, resume| done(result.map(|()| Outputs::new()), resume))
 }
 
 fn check_timeout(node: &NodeSpec<'_>) -> Result<()> {

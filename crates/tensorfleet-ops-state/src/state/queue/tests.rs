@@ -9,6 +9,7 @@ use tensorfleet_core::{Code, DType, PartialShape, Result, Status, Tensor};
 use super::spec::Kind;
 use super::{Amount, Queue, QueueSpec, Tuple};
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::resource::Resource;
 
 fn spec(kind: Kind, capacity: usize) -> QueueSpec {
@@ -45,27 +46,37 @@ fn put(queue: &Arc<Queue>, values: &[i64]) -> Asked<()> {
     let (sender, answer) = channel();
     let cancellation = Arc::new(Cancellation::new());
     let batch = [Tensor::vector(values).unwrap()];
-    queue.enqueue_many(&batch, &cancellation, Box::new(move |result| sender.send(result).unwrap()));
+    queue.enqueue_many(
+        &batch,
+        &cancellation,
+        Box::new(move |result, _| sender.send(result).unwrap()),
+        Resume::OnPool,
+    );
     Asked { cancellation, answer }
 }
 
 fn take(queue: &Arc<Queue>, count: usize, or_fewer: bool) -> Asked<Vec<i64>> {
     let (sender, answer) = channel();
     let cancellation = Arc::new(Cancellation::new());
-    let done = move |result: Result<Vec<Tuple>>| {
+    let done = move |result: Result<Vec<Tuple>>, _: Resume<'_>| {
         let values = |elements: Vec<Tuple>| {
             elements.iter().map(|tuple| tuple[tuple.len() - 1].to_scalar().unwrap()).collect()
         };
         sender.send(result.map(values)).unwrap();
     };
-    queue.dequeue(Amount { count, or_fewer }, &cancellation, Box::new(done));
+    queue.dequeue(Amount { count, or_fewer }, &cancellation, Box::new(done), Resume::OnPool);
     Asked { cancellation, answer }
 }
 
 fn close(queue: &Arc<Queue>, cancel_pending: bool) -> Asked<()> {
     let (sender, answer) = channel();
     let cancellation = Arc::new(Cancellation::new());
-    queue.close(cancel_pending, &cancellation, Box::new(move |result| sender.send(result).unwrap()));
+    queue.close(
+        cancel_pending,
+        &cancellation,
+        Box::new(move |result, _| sender.send(result).unwrap()),
+        Resume::OnPool,
+    );
     Asked { cancellation, answer }
 }
 
@@ -114,7 +125,9 @@ fn a_step_given_up_before_it_waits_is_told_at_once() {
     cancellation.cancel(Status::deadline_exceeded("too late"));
     let (sender, answer) = channel();
     let one = Amount { count: 1, or_fewer: false };
-    queue.dequeue(one, &cancellation, Box::new(move |result| sender.send(result.map(drop)).unwrap()));
+    let done =
+        Box::new(move |result: Result<Vec<Tuple>>, _: Resume<'_>| sender.send(result.map(drop)).unwrap());
+    queue.dequeue(one, &cancellation, done, Resume::OnPool);
     assert_eq!(code(answer.try_recv().ok()), Some(Code::DeadlineExceeded));
     assert!(put(&queue, &[1]).now().unwrap().is_ok());
     assert_eq!(queue.size(), 1);
@@ -192,7 +205,7 @@ fn priorities_come_smallest_first_and_equal_ones_in_tensorflows_order() {
     let cancellation = Arc::new(Cancellation::new());
     let put = |priorities: &[i64], values: &[i64]| {
         let batch = [Tensor::vector(priorities).unwrap(), Tensor::vector(values).unwrap()];
-        queue.enqueue_many(&batch, &cancellation, Box::new(|result| result.unwrap()));
+        queue.enqueue_many(&batch, &cancellation, Box::new(|result, _| result.unwrap()), Resume::OnPool);
     };
     put(&[3, 1, 3, 2], &[10, 20, 30, 40]);
     let given_up = take(&queue, 9, false);
@@ -209,7 +222,7 @@ fn a_batch_by_priority_waits_for_the_elements_that_come_before_others() {
     let cancellation = Arc::new(Cancellation::new());
     let put = |priority: i64| {
         let batch = [Tensor::vector(&[priority]).unwrap(), Tensor::vector(&[priority * 10]).unwrap()];
-        queue.enqueue_many(&batch, &cancellation, Box::new(|result| result.unwrap()));
+        queue.enqueue_many(&batch, &cancellation, Box::new(|result, _| result.unwrap()), Resume::OnPool);
     };
     put(5);
     put(6);
@@ -225,7 +238,12 @@ fn elements_of_the_wrong_type_or_shape_stay_out() {
     let refused = |batch: &[Tensor]| {
         let (sender, answer) = channel();
         let cancellation = Arc::new(Cancellation::new());
-        queue.enqueue_many(batch, &cancellation, Box::new(move |result| sender.send(result).unwrap()));
+        queue.enqueue_many(
+            batch,
+            &cancellation,
+            Box::new(move |result, _| sender.send(result).unwrap()),
+            Resume::OnPool,
+        );
         answer.try_recv().unwrap().unwrap_err().text().to_string()
     };
     assert!(refused(&[Tensor::vector(&[1.0f32]).unwrap()]).starts_with("Signature mismatch"));
