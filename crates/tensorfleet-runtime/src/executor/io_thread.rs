@@ -49,8 +49,12 @@ mod tests {
 
     use super::*;
 
-    /// Takes some time and reports the thread it goes on on.
-    struct Takes(Duration, mpsc::Sender<ThreadId>);
+    /// Takes all the time there is, reports the thread it goes on on, and ends the wait of as many others as are left.
+    struct Takes {
+        time: Duration,
+        left: usize,
+        to: mpsc::Sender<ThreadId>,
+    }
 
     impl Continuation for Takes {
         fn threads(&self) -> &Arc<Threads> {
@@ -59,13 +63,12 @@ mod tests {
 
         fn go_on(self: Box<Self>, resume: Resume<'_>) {
             let begin = Instant::now();
-            while begin.elapsed() < self.0 {
+            while begin.elapsed() < self.time {
                 thread::yield_now();
             }
-            self.1.send(thread::current().id()).unwrap();
-            if !self.0.is_zero() {
-                // Two more come up: the first takes all the time there is for such.
-                resume.resume(Box::new(Takes(IO_THREAD_TIME, self.1.clone())));
+            self.to.send(thread::current().id()).unwrap();
+            if let Some(left) = self.left.checked_sub(1) {
+                resume.resume(Box::new(Takes { left, ..*self }));
             }
         }
     }
@@ -74,17 +77,18 @@ mod tests {
     fn what_has_arrived_runs_here_and_what_comes_up_as_long_as_there_is_time() {
         let own = thread::current().id();
         let (to, ran) = mpsc::channel();
-        on_io_thread(|resume| {
-            resume.resume(Box::new(Takes(Duration::ZERO, to.clone())));
-            resume.resume(Box::new(Takes(Duration::ZERO, to.clone())));
-        });
-        assert_eq!([ran.recv().unwrap(), ran.recv().unwrap()], [own, own]);
-        on_io_thread(|resume| resume.resume(Box::new(Takes(IO_THREAD_TIME, to.clone()))));
-        let on: Vec<ThreadId> = (0..3).map(|_| ran.recv().unwrap()).collect();
-        assert_eq!(on[..2], [own, own], "what arrived does not count against what comes up");
-        assert_ne!(on[2], own, "the time is used up");
-        run_nodes_on_io_thread(|resume| resume.resume(Box::new(Takes(IO_THREAD_TIME, to.clone()))));
-        assert_eq!(ran.recv().unwrap(), own);
-        assert_ne!(ran.recv().unwrap(), own, "what nodes bring about has that time and no more");
+        let takes = |time: Duration, left: usize| Box::new(Takes { time, left, to: to.clone() });
+        let on = |count: usize| (0..count).map(|_| ran.recv().unwrap()).collect::<Vec<ThreadId>>();
+        on_io_thread(|resume| (0..2).for_each(|_| resume.resume(takes(IO_THREAD_TIME, 0))));
+        assert_eq!(on(2), [own, own], "what has arrived is not bounded by time");
+        on_io_thread(|resume| resume.resume(takes(Duration::ZERO, 3)));
+        assert_eq!(on(4), [own; 4]);
+        on_io_thread(|resume| resume.resume(takes(IO_THREAD_TIME, 2)));
+        let [arrived, came_up, too_late] = on(3)[..] else { unreachable!("three have run") };
+        assert_eq!([arrived, came_up], [own, own], "what arrived does not count against what comes up");
+        assert_ne!(too_late, own, "the time is used up");
+        run_nodes_on_io_thread(|resume| resume.resume(takes(IO_THREAD_TIME, 1)));
+        let [came_up, too_late] = on(2)[..] else { unreachable!("two have run") };
+        assert!(came_up == own && too_late != own, "what nodes bring about has that time and no more");
     }
 }
