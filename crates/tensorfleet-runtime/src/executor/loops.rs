@@ -1,101 +1,19 @@
-//! Loops at run time: frames, their iterations, and when they are over.
+//! Loops at run time: values enter, leave and go round, and iterations end.
 //!
-//! A [`Frame`] comes into being when the first `Enter` leads into it from one iteration of its parent. It holds the
-//! iterations under way, oldest first. An iteration is over when nothing in it runs or can run any more and all earlier
-//! ones are over; the frame is over when its last iteration is, and then every `Exit` that has not passed on a value
-//! passes on deadness, so that nobody outside waits in vain.
+//! An iteration is over when nothing in it runs or can run any more and all earlier ones are over; the frame is over when
+//! its last iteration is, and then every `Exit` that has not passed on a value passes on deadness, so that nobody outside
+//! waits in vain.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use tensorfleet_core::{Result, ensure};
-use tensorfleet_kernel::kernel::{FrameIteration, Value};
 
-use super::counts::Counts;
-use super::executable::FrameLayout;
-use super::ready::{ReadyList, Values};
-use super::slots::Slots;
+use super::iteration::{Frame, FrameState, Iteration, IterationRef, Values};
+use super::ready::ReadyList;
 use super::step::Step;
 use crate::plan::FrameIndex;
-
-/// An iteration; `None` is the root's only one.
-pub(super) type IterationRef = Option<Arc<Iteration>>;
-
-/// Counters and slots for one pass over a frame's nodes.
-pub(super) struct Iteration {
-    pub(super) slots: Slots<Value>,
-    pub(super) counts: Counts,
-    /// Loops entered from this iteration.
-    children: Mutex<Vec<(FrameIndex, Arc<Frame>)>>,
-    /// Ready or running nodes, and loops under way. Not kept for the root, which ends with the step.
-    outstanding: AtomicUsize,
-    /// The loop this is an iteration of; `None` for the root.
-    home: Option<(Arc<Frame>, u64)>,
-}
-
-/// One execution of a loop.
-pub(super) struct Frame {
-    index: FrameIndex,
-    /// The iteration the loop was entered from.
-    parent: IterationRef,
-    /// TensorFlow's number for the frame in rendezvous keys.
-    id: u64,
-    state: Mutex<FrameState>,
-}
-
-struct FrameState {
-    /// Iterations under way; consecutive, oldest first.
-    live: VecDeque<Arc<Iteration>>,
-    /// The number of the newest iteration.
-    newest: u64,
-    /// `Enter` nodes that have not run yet.
-    missing_enters: usize,
-    /// Values of invariants, for iterations to come.
-    invariants: Vec<(u32, Values)>,
-    /// Values for the next iteration, which may not begin before an earlier one is over.
-    deferred: Vec<(u32, Values)>,
-    /// `Exit` nodes that have passed on a value.
-    exited: Vec<u32>,
-}
-
-impl Iteration {
-    pub(super) fn root(layout: &FrameLayout) -> Iteration {
-        Iteration::new(layout, None)
-    }
-
-    fn new(layout: &FrameLayout, home: Option<(Arc<Frame>, u64)>) -> Iteration {
-        Iteration {
-            slots: Slots::new(layout.num_slots),
-            counts: Counts::new(&layout.initial_counts),
-            children: Mutex::default(),
-            outstanding: AtomicUsize::new(0),
-            home,
-        }
-    }
-
-    pub(super) fn frame_iteration(&self) -> FrameIteration {
-        self.home.as_ref().map_or(FrameIteration::default(), |(frame, index)| FrameIteration {
-            frame_id: frame.id,
-            iteration: *index,
-        })
-    }
-
-    pub(super) fn add_outstanding(&self) {
-        self.outstanding.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Breaks the cycle between frames and their iterations once the step is over.
-    pub(super) fn dismantle(&self) {
-        let mut frames = std::mem::take(&mut *self.children.lock());
-        while let Some((_, frame)) = frames.pop() {
-            for iteration in frame.state.lock().live.drain(..) {
-                frames.append(&mut iteration.children.lock());
-            }
-        }
-    }
-}
 
 impl Step {
     /// A value enters a loop.
@@ -190,21 +108,7 @@ impl Step {
             return frame.clone();
         }
         let layout = &self.executable.frames[index as usize];
-        let around = parent.frame_iteration();
-        let frame = Arc::new(Frame {
-            index,
-            parent: from.clone(),
-            id: combine(around.frame_id, combine(around.iteration, hash64(layout.name.as_bytes()))),
-            state: Mutex::new(FrameState {
-                live: VecDeque::new(),
-                newest: 0,
-                missing_enters: layout.num_enters,
-                invariants: Vec::new(),
-                deferred: Vec::new(),
-                exited: Vec::new(),
-            }),
-        });
-        frame.state.lock().live.push_back(Arc::new(Iteration::new(layout, Some((frame.clone(), 0)))));
+        let frame = Frame::begin(layout, index, from, parent.frame_iteration());
         parent.add_outstanding();
         children.push((index, frame.clone()));
         frame
@@ -274,46 +178,5 @@ impl Step {
             }
         }
         false
-    }
-}
-
-/// How TensorFlow 2.x mixes two numbers of a frame's identity.
-fn combine(a: u64, b: u64) -> u64 {
-    a ^ b.wrapping_add(0x9e37_79b9_7f4a_7800).wrapping_add(a << 10).wrapping_add(a >> 4)
-}
-
-/// TensorFlow's 64-bit hash of a byte string: MurmurHash64A with its own seed.
-fn hash64(bytes: &[u8]) -> u64 {
-    const M: u64 = 0xc6a4_a793_5bd1_e995;
-    const R: u32 = 47;
-    let mut hash = 0xDE_CAFC_AFFE ^ (bytes.len() as u64).wrapping_mul(M);
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        let mut k = u64::from_le_bytes(*word).wrapping_mul(M);
-        k = (k ^ (k >> R)).wrapping_mul(M);
-        hash = (hash ^ k).wrapping_mul(M);
-    }
-    if !rest.is_empty() {
-        let tail = rest.iter().rev().fold(0u64, |tail, &byte| tail << 8 | u64::from(byte));
-        hash = (hash ^ tail).wrapping_mul(M);
-    }
-    hash = (hash ^ (hash >> R)).wrapping_mul(M);
-    hash ^ (hash >> R)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frame_ids_are_those_a_tensorflow_2_server_uses() {
-        let child = |parent: u64, iteration: u64, name: &str| {
-            combine(parent, combine(iteration, hash64(name.as_bytes())))
-        };
-        assert_eq!(child(0, 0, "lp/while_context"), 2414045154581136951);
-        let outer = child(0, 0, "outer/while_context");
-        assert_eq!(outer, 16151483404557480959);
-        assert_eq!(child(outer, 0, "outer/inner/while_context"), 10647713286725882191);
-        assert_eq!(child(outer, 2, "outer/inner/while_context"), 10647713286725884237);
     }
 }

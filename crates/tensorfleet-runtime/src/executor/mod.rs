@@ -11,7 +11,9 @@
 mod async_call;
 mod counts;
 mod executable;
+mod expense;
 mod io_thread;
+mod iteration;
 mod kernel_stats;
 mod loops;
 mod node;

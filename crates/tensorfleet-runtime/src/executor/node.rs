@@ -10,7 +10,8 @@ use tensorfleet_kernel::kernel::{Context, KernelBox, Value};
 use tensorfleet_kernel::op::Flow;
 
 use super::executable::{Body, ExecNode, InputKind};
-use super::ready::{Ready, Values};
+use super::iteration::Values;
+use super::ready::Ready;
 use super::step::Step;
 
 /// What running a node came to.

@@ -5,8 +5,8 @@ use tensorfleet_kernel::op::Flow;
 
 use super::counts::{Arrival, MergeInput};
 use super::executable::CONTROL;
-use super::loops::IterationRef;
-use super::ready::{Ready, ReadyList, Values};
+use super::iteration::{IterationRef, Values};
+use super::ready::{Ready, ReadyList};
 use super::step::Step;
 
 impl Step {

@@ -3,11 +3,11 @@
 //! How it goes, and where to read on:
 //!
 //! 1. The thread that starts a step takes the sources for a start and works on them, node after node, from a stack of ready
-//!    nodes (`worker.rs`). A node that is expensive (`ready.rs`) goes to another thread if this one has other expensive work.
+//!    nodes (`worker.rs`). A node that is expensive (`expense.rs`) goes to another thread if this one has other expensive work.
 //! 2. A node takes its inputs out of its slots and its kernel computes (`node.rs`). A kernel that waits leaves a continuation
 //!    behind, and the node goes on when that comes, where whoever ended the wait said (`wait.rs`).
-//! 3. Its outputs go into the slots of its consumers, and those that miss nothing any more become ready (`propagate.rs`,
-//!    `loops.rs`).
+//! 3. Its outputs go into the slots of its consumers, and those that miss nothing any more become ready (`propagate.rs`;
+//!    in loops `loops.rs`, `iteration.rs`).
 //! 4. The step is over when no node is ready, running or waiting; the thread that finds this out gives the results.
 //!
 //! The first error ends it: nodes not yet run are skipped, and those that wait are cancelled. An error that is only a
@@ -23,8 +23,8 @@ use tensorfleet_kernel::kernel::{StepContext, Value};
 
 use super::executable::Executable;
 use super::io_thread::run_nodes_on_io_thread;
-use super::loops::{Iteration, IterationRef};
-use super::ready::{Ready, ReadyList, Values};
+use super::iteration::{Iteration, IterationRef, Values};
+use super::ready::{Ready, ReadyList};
 use super::trace::Trace;
 
 /// Called once with the results in order, `None` for dead ones, or with the error.

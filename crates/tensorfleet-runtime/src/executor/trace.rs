@@ -10,7 +10,7 @@ use tensorfleet_proto::tensorflow::{
 };
 
 use super::executable::{CONTROL, Executable};
-use super::ready::Values;
+use super::iteration::Values;
 
 /// The record of one step on one device.
 pub struct Trace {

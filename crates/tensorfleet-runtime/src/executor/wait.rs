@@ -10,9 +10,9 @@ use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Outputs};
 use tensorfleet_threads::Threads;
 
 use super::async_call::AsyncCall;
-use super::loops::IterationRef;
+use super::iteration::{IterationRef, Values};
 use super::node::Outcome;
-use super::ready::{Ready, ReadyList, Values};
+use super::ready::{Ready, ReadyList};
 use super::step::Step;
 
 impl Step {

@@ -8,8 +8,9 @@ use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_threads::denormals::FlushDenormals;
 
 use super::io_thread::{IO_THREAD_NODES, IO_THREAD_TIME};
+use super::iteration::Values;
 use super::node::Outcome;
-use super::ready::{Ready, ReadyList, Values};
+use super::ready::{Ready, ReadyList};
 use super::step::Step;
 
 /// What takes less time than this is not worth another thread, if this one has nothing else to do: to wake one up takes half of it
