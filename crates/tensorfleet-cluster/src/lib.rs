@@ -5,6 +5,8 @@
 //! (`local_tasks`) or in another (`wire`). `service` answers what comes over the wire, `server` puts all of it on a port and
 //! owns what runs by itself (`tasks`). Each of these knows only those named before it.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in real time and start threads"))]
+
 pub mod address;
 mod client;
 mod cluster_spec;

@@ -6,6 +6,8 @@
 //! into a record [`since_epoch`]: neither decides anything, so neither has to be handed down. A wait that the operating
 //! system ends, on a socket or a condition, has its end by the same clock as the system's timers: [`deadline_in`] and
 //! [`time_left`].
+//!
+//! No other module of the libraries reads the clocks of the operating system: `clippy.toml` bans the raw calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,7 +103,8 @@ impl ManualClock {
     }
 }
 
-/// Measures how long something took. For reports only: what is decided by time is decided by a [`Clock`].
+/// Measures how long something took: for reports, and for choices that only cost or save time, such as how long to spin.
+/// What becomes of work is decided by a [`Clock`].
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
@@ -134,10 +137,12 @@ pub fn time_left(deadline: Instant) -> Duration {
 
 /// The time since 1970 by the calendar of the machine, for records that carry a date; zero if it is set before that.
 pub fn since_epoch() -> Duration {
+    #[expect(clippy::disallowed_methods, reason = "the place that reads the calendar for everybody")]
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn system_now() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "the place that reads the clock for everybody")]
     Instant::now()
 }
 

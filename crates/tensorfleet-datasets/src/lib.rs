@@ -11,6 +11,8 @@
 //! # Ok::<(), tensorfleet_core::Status>(())
 //! ```
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in real time and start threads"))]
+
 mod data_set;
 mod download;
 mod idx;

@@ -70,7 +70,12 @@ impl AtomicFile {
         let file = writer.get_ref().try_clone()?;
         self.wait_for_disk()?;
         self.unsynced = 0;
-        self.syncing = Some(std::thread::Builder::new().spawn(move || file.sync_data())?);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the file owns the thread, and joins it before it syncs again or ends"
+        )]
+        let syncing = std::thread::Builder::new().spawn(move || file.sync_data())?;
+        self.syncing = Some(syncing);
         Ok(())
     }
 

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use tensorfleet_core::clock::{self, Clock};
 use tensorfleet_core::{Code, Result, Status};
 
 use crate::listing::listed;
@@ -120,7 +121,7 @@ impl Coordinator {
     /// Waits until a stop is requested, at most this long. Whether one was.
     pub fn wait_for_stop_within(&self, limit: Duration) -> bool {
         let mut state = self.0.state.lock();
-        let Some(deadline) = Instant::now().checked_add(limit) else {
+        let Some(deadline) = clock::deadline_in(limit) else {
             drop(state);
             self.wait_for_stop();
             return true;
@@ -144,6 +145,10 @@ impl Coordinator {
     /// Starts a thread that [`Coordinator::join`] waits for. Its error requests a stop; so does a panic.
     pub fn spawn(&self, name: &str, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
         let announced = Announce { coordinator: self.clone(), name: name.to_string() };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the coordinator owns its threads: `join` waits for them"
+        )]
         let thread = std::thread::Builder::new().name(name.to_string()).spawn(move || {
             let announced = announced;
             if let Err(error) = work() {
@@ -186,14 +191,15 @@ impl Coordinator {
     ) -> Result<()> {
         let coordinator = self.clone();
         self.spawn(name, move || {
-            let mut next = Instant::now();
-            while !coordinator.wait_for_stop_within(next.saturating_duration_since(Instant::now())) {
+            let clock = Clock::system();
+            let mut next = clock.now();
+            while !coordinator.wait_for_stop_within(clock::time_left(next)) {
                 work()?;
                 let Some(then) = next.checked_add(interval) else {
                     coordinator.wait_for_stop();
                     break;
                 };
-                next = then.max(Instant::now());
+                next = then.max(clock.now());
             }
             Ok(())
         })
@@ -230,11 +236,10 @@ impl Coordinator {
         let mut state = self.0.state.lock();
         let is_alive = |thread: &JoinHandle<()>| !thread.is_finished();
         while state.threads.iter().any(is_alive) {
-            let now = Instant::now();
             if state.is_stopped {
                 // A period too long to be a point in time is one that does not end.
-                let deadline = *deadline.get_or_insert_with(|| now.checked_add(stop_grace_period));
-                if deadline.is_some_and(|deadline| now >= deadline) {
+                let deadline = *deadline.get_or_insert_with(|| clock::deadline_in(stop_grace_period));
+                if deadline.is_some_and(|deadline| clock::time_left(deadline).is_zero()) {
                     return false;
                 }
             }

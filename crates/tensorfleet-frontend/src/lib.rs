@@ -4,6 +4,8 @@
 //! as programs write them. This crate builds graphs and asks for runs; it computes nothing itself: how graphs are run stands
 //! in `tensorfleet-runtime` and `tensorfleet-cluster`.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in real time and start threads"))]
+
 pub mod checkpoint;
 mod coordinator;
 #[cfg(feature = "flags")]

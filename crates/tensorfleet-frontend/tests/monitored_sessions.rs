@@ -1,4 +1,6 @@
 //! Monitored sessions: hooks, recovery, checkpoints, who waits for whom.
+
+#![expect(clippy::disallowed_methods, reason = "tests wait in real time and start threads")]
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};

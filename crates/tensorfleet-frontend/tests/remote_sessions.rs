@@ -1,5 +1,7 @@
 //! Sessions on servers: the same programs as in this process, and what only servers have. A first run goes through a
 //! socket; repeated ones take the short way to a server that lives in this process.
+
+#![expect(clippy::disallowed_methods, reason = "tests wait in real time and start threads")]
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

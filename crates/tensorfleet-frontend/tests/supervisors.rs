@@ -1,4 +1,6 @@
 //! Supervisors: managed sessions, services beside the training loop, restarts.
+
+#![expect(clippy::disallowed_methods, reason = "tests wait in real time and start threads")]
 #![allow(clippy::unwrap_used)]
 
 use std::sync::mpsc;

@@ -17,6 +17,8 @@
 //! This crate knows sockets and messages; it knows nothing of graphs, sessions or clusters. It changes nothing that belongs
 //! to the process; a program that moves big tensors can do so itself with [`keep_freed_memory`].
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in real time and start threads"))]
+
 mod channel;
 mod frame;
 mod frame_memory;

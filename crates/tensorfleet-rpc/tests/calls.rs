@@ -1,4 +1,6 @@
 //! Calls over real sockets: what a client sends arrives, answers and errors come back, and nobody waits in vain.
+
+#![expect(clippy::disallowed_methods, reason = "tests wait in real time and start threads")]
 #![allow(clippy::unwrap_used)]
 
 mod harness;

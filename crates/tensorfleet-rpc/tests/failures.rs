@@ -1,4 +1,6 @@
 //! Peers that are absent, silent, strange or killed: every failure has a name, and nothing waits for ever.
+
+#![expect(clippy::disallowed_methods, reason = "tests wait in real time and start threads")]
 #![allow(clippy::unwrap_used)]
 
 mod harness;

@@ -1,4 +1,6 @@
 //! Clients that stop in the middle, compress, or announce what they do not send: the server answers and lives on.
+
+#![expect(clippy::disallowed_methods, reason = "tests wait in real time and start threads")]
 #![allow(clippy::unwrap_used)]
 
 mod harness;

@@ -15,6 +15,8 @@
 //! What both must say alike is said here: [`step_errors`], and [`partial_run`] for steps that are fed in parts. Nothing
 //! here knows sockets or messages.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in real time and start threads"))]
+
 pub mod catalogue;
 pub mod checked_graph;
 pub mod executor;

@@ -10,6 +10,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tensorfleet_core::{Result, Status, ensure};
 
+use crate::start::start_thread;
+
 /// Pipelines and steps that pull at the same time. Each thread takes a stack; thousands mean a mistake.
 const MAX_THREADS: usize = 4096;
 
@@ -50,8 +52,7 @@ impl InputPool {
                 "{MAX_THREADS} threads are busy with datasets: are steps being started without end?"
             );
             let shared = self.shared.clone();
-            let thread = std::thread::Builder::new().name("tensorfleet-input".into());
-            thread.spawn(move || shared.serve()).map_err(|error| {
+            start_thread("tensorfleet-input".into(), move || shared.serve()).map_err(|error| {
                 Status::resource_exhausted(format!("cannot start a thread for a dataset: {error}"))
             })?;
             state.threads += 1;

@@ -9,6 +9,8 @@
 //!
 //! All are started when they are first needed.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in real time and start threads"))]
+
 mod completion;
 mod counts;
 pub mod denormals;
@@ -16,6 +18,7 @@ mod input_pool;
 mod loops;
 mod node_pool;
 pub mod parallel;
+mod start;
 mod sync;
 mod threads;
 mod timer;

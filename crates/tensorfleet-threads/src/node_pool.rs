@@ -9,6 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::start::start_thread;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A fixed number of threads with one queue. They are started for the first job, and end with the pool when the queue is
@@ -65,9 +67,8 @@ impl Queue {
         let queue = Arc::new(Queue::default());
         for index in 0..threads {
             let queue = queue.clone();
-            let thread = std::thread::Builder::new().name(format!("tensorfleet-node-{index}"));
             // Without a single thread the process could not run anything: there is nobody to report to.
-            if let Err(error) = thread.spawn(move || queue.serve()) {
+            if let Err(error) = start_thread(format!("tensorfleet-node-{index}"), move || queue.serve()) {
                 assert!(index > 0, "cannot start a thread to run nodes: {error}");
                 break;
             }

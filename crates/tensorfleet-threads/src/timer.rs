@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use tensorfleet_core::clock::{self, Clock};
+
+use crate::start::start_thread;
 
 type Callback = Box<dyn FnOnce() + Send>;
 
@@ -46,7 +49,7 @@ impl Drop for Alarm {
 impl Timer {
     /// Runs `callback` after `delay`, on the timer's thread: it must be short.
     pub fn after(&self, delay: Duration, callback: impl FnOnce() + Send + 'static) -> Alarm {
-        let now = Instant::now();
+        let now = Clock::system().now();
         // A delay beyond the clock's range never comes; a century is as good.
         let at = now.checked_add(delay).unwrap_or(now + Duration::from_secs(100 * 365 * 86400));
         let mut state = self.shared.state.lock();
@@ -55,8 +58,7 @@ impl Timer {
         state.alarms.insert(key, Box::new(callback));
         if !state.is_running {
             let shared = self.shared.clone();
-            let thread = std::thread::Builder::new().name("tensorfleet-timer".into());
-            state.is_running = thread.spawn(move || shared.serve()).is_ok();
+            state.is_running = start_thread("tensorfleet-timer".into(), move || shared.serve()).is_ok();
         }
         self.shared.changed.notify_one();
         Alarm { shared: self.shared.clone(), key }
@@ -78,7 +80,7 @@ impl Shared {
                 self.changed.wait(&mut state);
                 continue;
             };
-            if at > Instant::now() {
+            if !clock::time_left(at).is_zero() {
                 self.changed.wait_until(&mut state, at);
                 continue;
             }

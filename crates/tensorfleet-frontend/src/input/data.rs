@@ -134,7 +134,12 @@ impl<T: Send + 'static> Dataset<T> {
         let (sender, receiver) = sync_channel(capacity.max(1));
         let thread = std::thread::Builder::new().name("prefetch".to_string());
         let items = self.0;
-        match thread.spawn(move || produce(items, &sender)) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what it returns owns the thread, and joins it when it is dropped"
+        )]
+        let started = thread.spawn(move || produce(items, &sender));
+        match started {
             Ok(thread) => Prefetched { receiver: Some(receiver), thread: Some(thread), failure: None },
             Err(error) => {
                 let failure = Status::resource_exhausted(format!("no thread to prefetch with: {error}"));

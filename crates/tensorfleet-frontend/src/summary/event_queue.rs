@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{Result, Status};
 use tensorfleet_files::event_file::EventFile;
 use tensorfleet_proto::tensorflow::Event;
@@ -83,6 +84,7 @@ impl EventQueue {
         let shared =
             Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), progress: Condvar::new() });
         let writer = Writer { sink, shared: shared.clone(), flush_interval: limits.flush_interval };
+        #[expect(clippy::disallowed_methods, reason = "the queue owns the thread: `close` ends and joins it")]
         let thread = std::thread::Builder::new().name("event-writer".to_string()).spawn(|| writer.run());
         let thread = thread
             .map_err(|error| Status::resource_exhausted(format!("no thread to write {target}: {error}")))?;
@@ -118,7 +120,7 @@ impl EventQueue {
         self.shared.work.notify_one();
         // A thread that hangs in the disk cannot be ended; it is left to itself, and ends when the disk answers.
         let thread = self.thread.take();
-        let deadline = Instant::now() + self.limits.stall_limit;
+        let deadline = Clock::system().now() + self.limits.stall_limit;
         let mut state = self.shared.state.lock();
         let result = loop {
             if let Some(result) = state.ended.clone() {
@@ -143,7 +145,7 @@ impl EventQueue {
 
     /// The state, once `ready` holds.
     fn wait(&self, what: &str, ready: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>> {
-        let deadline = Instant::now() + self.limits.stall_limit;
+        let deadline = Clock::system().now() + self.limits.stall_limit;
         let mut state = self.shared.state.lock();
         loop {
             match &state.ended {
@@ -207,10 +209,11 @@ impl<S: EventSink> Writer<S> {
         // Set while there is something to flush. The first event is flushed at once, so that TensorBoard sees a run
         // when it begins.
         let (mut flush_at, mut flushed) = (None, None);
+        let clock = Clock::system();
         loop {
-            if flush_at.is_some_and(|at| at <= Instant::now()) {
+            if flush_at.is_some_and(|at| at <= clock.now()) {
                 self.sink.flush()?;
-                (flush_at, flushed) = (None, Some(Instant::now()));
+                (flush_at, flushed) = (None, Some(clock.now()));
             }
             match self.next(flush_at) {
                 Next::Event(mut event) => {
@@ -218,12 +221,12 @@ impl<S: EventSink> Writer<S> {
                     self.sink.write(&event)?;
                     flush_at = match flushed {
                         Some(last) => last.checked_add(self.flush_interval),
-                        None => Some(Instant::now()),
+                        None => Some(clock.now()),
                     };
                 }
                 Next::Flush => {
                     self.sink.flush()?;
-                    (flush_at, flushed) = (None, Some(Instant::now()));
+                    (flush_at, flushed) = (None, Some(clock.now()));
                     self.shared.state.lock().flushes_done += 1;
                     self.shared.progress.notify_all();
                 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tensorfleet_core::attr::IntoAttr;
-use tensorfleet_core::{Endpoint, NodeId, PartialShape, Result, Status, Tensor, ensure};
+use tensorfleet_core::{Endpoint, NodeId, PartialShape, Result, Status, Tensor, clock, ensure};
 use tensorfleet_files::event_file::EventFile;
 use tensorfleet_files::io_status;
 use tensorfleet_proto::Message;
@@ -305,7 +305,7 @@ pub(crate) fn with_shapes(graph: &Graph) -> GraphDef {
 
 fn now() -> f64 {
     // A clock before 1970 only makes the dates wrong.
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+    clock::since_epoch().as_secs_f64()
 }
 
 /// This machine's name, which is part of a file's name; the standard library does not know it.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{Result, Status, notice};
 
 /// The first pause, ...
@@ -13,6 +14,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// Pauses between attempts, which get longer until a timeout.
 pub(crate) struct Backoff {
+    clock: Clock,
     started: Instant,
     timeout: Duration,
     pause: Duration,
@@ -25,12 +27,13 @@ impl Backoff {
     pub(crate) fn new(timeout: Duration, longest_pause: Duration) -> Backoff {
         let longest_pause = longest_pause.min(LONGEST_PAUSE);
         let pause = FIRST_PAUSE.min(longest_pause);
-        Backoff { started: Instant::now(), timeout, pause, longest_pause, reported: None }
+        let clock = Clock::system();
+        Backoff { started: clock.now(), clock, timeout, pause, longest_pause, reported: None }
     }
 
     /// The time until the timeout.
     pub(crate) fn remaining(&self) -> Duration {
-        self.timeout.saturating_sub(self.started.elapsed())
+        self.timeout.saturating_sub(self.clock.since(self.started))
     }
 
     /// Pauses like [`Backoff::pause`], but after the timeout the error is the one that made waiting necessary.
@@ -43,7 +46,7 @@ impl Backoff {
 
     /// Pauses, and says what for now and then; an error after the timeout.
     pub(crate) fn pause(&mut self, what: impl Fn() -> String) -> Result<()> {
-        let (waited, left) = (self.started.elapsed(), self.remaining());
+        let (waited, left) = (self.clock.since(self.started), self.remaining());
         if left.is_zero() {
             return Err(Status::deadline_exceeded(format!(
                 "Session was not ready after waiting {} secs for {}",
@@ -51,8 +54,8 @@ impl Backoff {
                 what()
             )));
         }
-        if self.reported.map_or(waited > FIRST_PAUSE, |at| at.elapsed() >= REPORT_EVERY) {
-            self.reported = Some(Instant::now());
+        if self.reported.map_or(waited > FIRST_PAUSE, |at| self.clock.since(at) >= REPORT_EVERY) {
+            self.reported = Some(self.clock.now());
             notice::info(format!(
                 "has waited {} s, and waits for at most {} s more, for {}",
                 waited.as_secs(),
@@ -60,6 +63,10 @@ impl Backoff {
                 what()
             ));
         }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "nobody could say that another task has done something"
+        )]
         std::thread::sleep(self.pause.min(left));
         self.pause = (self.pause * 3 / 2).min(self.longest_pause);
         Ok(())

@@ -4,9 +4,10 @@
 //! quickly, it is served on the spot; otherwise on a thread that may wait.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{Result, Status};
 
 use super::dataset::{Dataset, Element, ElementSpec, Iterate};
@@ -128,7 +129,7 @@ impl WalkState {
     }
 
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         let result = self.iterator.next(ctx);
         let time = begin.elapsed();
         self.usual_time = Some(self.usual_time.map_or(time, |usual| (usual * 7 + time) / 8));

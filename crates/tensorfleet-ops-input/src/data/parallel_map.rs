@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{Result, Status, ensure};
 
 use super::captured::{Captured, CapturedSpec};
@@ -127,7 +128,7 @@ impl Mapping {
     }
 
     fn call_here(&mut self, ctx: &CallContext, element: Element) -> Result<Element> {
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         let result = self.dataset.function.call(ctx, element);
         let time = begin.elapsed();
         // No call is quicker than the function is, but many are slower: the first one prepares things, and on a busy machine the

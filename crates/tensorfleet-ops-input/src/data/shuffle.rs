@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tensorfleet_core::{PartialShape, ResourceHandle, Result, Tensor, Variant, ensure};
+use tensorfleet_core::{PartialShape, ResourceHandle, Result, Tensor, Variant, ensure, entropy};
 
 use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, scalar};
 use super::sequence::check_wanted;
@@ -18,7 +18,6 @@ use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::resource::Resource;
 use tensorfleet_kernel::shape_context::{ShapeContext, scalars};
 use tensorfleet_numeric::philox::{Philox, Singles};
-use tensorfleet_ops_tensor::random::entropy;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[

@@ -4,10 +4,9 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use half::{bf16, f16};
-use tensorfleet_core::{DType, Element, PartialShape, Result, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Element, PartialShape, Result, Status, Tensor, bail, clock, ensure};
 use tensorfleet_files::io_status;
 
 use tensorfleet_kernel::builder::NewNode;
@@ -197,7 +196,7 @@ fn check_numerics(node: &NodeSpec<'_>, describe: fn(Oddities) -> String) -> Resu
 
 fn timestamp(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = clock::since_epoch();
         ctx.set_output(0, Tensor::scalar(since_epoch.as_secs_f64()));
         Ok(())
     }))

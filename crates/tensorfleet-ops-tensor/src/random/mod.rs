@@ -1,6 +1,5 @@
 //! Random numbers with TensorFlow's exact streams, shuffles and samplers.
 
-pub mod entropy;
 pub(crate) mod shuffle;
 pub mod stream;
 

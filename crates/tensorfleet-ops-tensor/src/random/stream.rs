@@ -4,9 +4,8 @@
 //! time get different numbers. How much is reserved is part of what makes the second run equal TensorFlow's.
 
 use parking_lot::Mutex;
-use tensorfleet_core::Result;
+use tensorfleet_core::{Result, entropy};
 
-use super::entropy;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_numeric::philox::Philox;
 

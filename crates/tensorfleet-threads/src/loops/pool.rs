@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use tensorfleet_core::clock::Stopwatch;
 
 use super::job::Job;
 use crate::denormals::FlushDenormals;
+use crate::start::start_thread;
 
 /// How long a helper stays awake after a short loop, if the one before came as soon.
 const STAY_AWAKE_TIME: Duration = Duration::from_micros(100);
@@ -116,9 +118,8 @@ impl Queue {
         });
         for index in 1..=helpers {
             let queue = queue.clone();
-            let thread = std::thread::Builder::new().name(format!("tensorfleet-loop-{index}"));
             // With fewer threads loops are shared with fewer; with none, the caller does all of it.
-            if thread.spawn(move || queue.serve()).is_err() {
+            if start_thread(format!("tensorfleet-loop-{index}"), move || queue.serve()).is_err() {
                 break;
             }
         }
@@ -140,7 +141,7 @@ impl Queue {
     fn serve(&self) {
         let _as_the_caller = FlushDenormals::begin();
         let mut stays_awake = false;
-        let mut done = Instant::now();
+        let mut done = Stopwatch::start();
         let mut state = self.state.lock();
         loop {
             let Some(job) = state.jobs.pop_front() else {
@@ -159,12 +160,12 @@ impl Queue {
             MutexGuard::unlocked(&mut state, || job.help());
             // The job is gone before the next one is waited for: it may be the last to know its pool.
             drop(job);
-            done = Instant::now();
+            done = Stopwatch::start();
         }
     }
 
     /// Waits for a job without sleeping, for a moment from `since` on.
-    fn spin_for_work(&self, since: Instant) {
+    fn spin_for_work(&self, since: Stopwatch) {
         while self.pending.load(Ordering::Relaxed) == 0 && since.elapsed() < STAY_AWAKE_TIME {
             (0..16).for_each(|_| std::hint::spin_loop());
         }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{Result, ensure};
 
 /// How often something happens.
@@ -36,12 +37,17 @@ impl Every {
 /// Remembers when a hook last acted.
 pub(super) struct Timer {
     every: Every,
+    clock: Clock,
     last: Option<(i64, Instant)>,
 }
 
 impl Timer {
     pub(super) fn new(every: Every) -> Timer {
-        Timer { every, last: None }
+        Timer::by_clock(every, Clock::system())
+    }
+
+    fn by_clock(every: Every, clock: Clock) -> Timer {
+        Timer { every, clock, last: None }
     }
 
     /// Whether it is time at this step; never twice at the same one.
@@ -50,13 +56,13 @@ impl Timer {
         match self.every {
             _ if step == last_step => false,
             Every::Steps(steps) => step >= last_step.saturating_add(steps),
-            Every::Secs(secs) => last_time.elapsed().as_secs_f64() >= secs,
+            Every::Secs(secs) => self.clock.since(last_time).as_secs_f64() >= secs,
         }
     }
 
     /// The hook acts at this step; time and steps since it did before.
     pub(super) fn act(&mut self, step: i64) -> Option<(Duration, i64)> {
-        let now = Instant::now();
+        let now = self.clock.now();
         let before = self.last.replace((step, now));
         before.map(|(last_step, last_time)| (now - last_time, step - last_step))
     }
@@ -93,9 +99,14 @@ mod tests {
         let mut timer = Timer::new(Every::Secs(0.0));
         timer.act(1);
         assert!(!timer.is_due(1) && timer.is_due(2));
-        let mut slow = Timer::new(Every::Secs(1e6));
+        let hand = Clock::manual();
+        let mut slow = Timer::by_clock(Every::Secs(60.0), hand.clock());
         slow.act(1);
+        hand.advance(Duration::from_millis(59_999));
         assert!(!slow.is_due(1_000));
+        hand.advance(Duration::from_millis(1));
+        assert!(slow.is_due(1_000));
+        assert_eq!(slow.act(1_000), Some((Duration::from_secs(60), 999)));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which checkpoints are kept: the newest few, and one for each span of hours.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
+use tensorfleet_core::clock;
 use tensorfleet_proto::tensorflow::SaverDef;
 use tracing::warn;
 
@@ -27,7 +28,7 @@ pub(super) struct Retention {
 }
 
 fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+    clock::since_epoch().as_secs_f64()
 }
 
 impl Retention {

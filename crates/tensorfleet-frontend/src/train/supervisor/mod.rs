@@ -5,9 +5,10 @@ mod builder;
 pub use builder::SupervisorBuilder;
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{Result, Status, Tensor, notice};
 
 use crate::coordinator::{CLOSE_TIMEOUT, Coordinator};
@@ -175,12 +176,11 @@ impl Supervisor {
         let Some(global_step) = self.global_step.clone() else { return Ok(()) };
         let (session, writer) = (session.clone(), writer.clone());
         let tag = format!("{}/sec", global_step.name());
-        let mut last: Option<(Instant, i64)> = None;
+        let mut last: Option<(Stopwatch, i64)> = None;
         self.coordinator.loop_every("step counter", every, move || {
             let step = step_number(&session.run(&global_step)?)?;
-            let now = Instant::now();
-            if let Some((last_time, last_step)) = last.replace((now, step)) {
-                let speed = (step - last_step) as f64 / (now - last_time).as_secs_f64();
+            if let Some((since, last_step)) = last.replace((Stopwatch::start(), step)) {
+                let speed = (step - last_step) as f64 / since.elapsed().as_secs_f64();
                 notice::info(format!("{tag}: {speed:.6}"));
                 writer.add_scalar(&tag, speed, step)?;
             }
