@@ -52,6 +52,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 
 /// Runs `work` on the I/O threads and waits for it.
 pub(crate) fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
+    #[expect(clippy::disallowed_methods, reason = "the caller waits for it")]
     let done = block_on(handle().spawn(work));
     done.map_err(|error| Status::internal(format!("a call inside the process failed: {error}")))
 }

@@ -183,7 +183,10 @@ impl Server {
             _tasks: tasks,
         });
         core.announce();
-        // Not a task of the server's own: it outlives the `Server` by as long as closing the sessions takes.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "not a task of the server's own: it outlives the `Server` by as long as closing the sessions takes"
+        )]
         io::handle().spawn(run(core.clone(), listener, limits, until_done));
         Ok(Server { core })
     }

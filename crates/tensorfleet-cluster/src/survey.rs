@@ -3,12 +3,12 @@
 //! Every task gets the same short time, so that a cluster with dead tasks is surveyed as quickly as a healthy one. A
 //! stock TensorFlow server does not know the status method; it is asked for its devices instead.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::Serialize;
-use tensorfleet_core::{Code, Result, Status, Unreachable};
+use tensorfleet_core::{Code, Result, Status, Unreachable, clock};
 use tensorfleet_proto::tensorflow::{GetStatusRequest, GetStatusResponse};
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts};
 
@@ -95,7 +95,7 @@ pub fn survey(target: &str, timeout: Duration) -> Result<Vec<Finding>> {
 pub fn request_stop(address: &str, timeout: Duration) -> Result<()> {
     let options = ChannelOptions { connect_timeout: timeout, ..ChannelOptions::default() };
     let channel = Channel::new(address, options)?;
-    let options = CallOptions { deadline: Instant::now().checked_add(timeout), ..CallOptions::default() };
+    let options = CallOptions { deadline: clock::deadline_in(timeout), ..CallOptions::default() };
     io::block_on(channel.call(SHUTDOWN_METHOD, Parts::empty(), options)).map(|_| ())
 }
 
@@ -108,7 +108,7 @@ enum Answer {
 async fn ask(address: &str, timeout: Duration) -> Result<Answer> {
     let channel =
         Channel::new(address, ChannelOptions { connect_timeout: timeout, ..ChannelOptions::default() })?;
-    let options = CallOptions { deadline: Instant::now().checked_add(timeout), ..CallOptions::default() };
+    let options = CallOptions { deadline: clock::deadline_in(timeout), ..CallOptions::default() };
     match channel.call(STATUS_METHOD, Parts::empty(), options).await {
         Ok(response) => {
             let document: Bytes = response.message.decode()?;

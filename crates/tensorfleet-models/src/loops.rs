@@ -33,7 +33,7 @@ impl Places {
     }
 
     fn read(&self) -> Vec<usize> {
-        // SAFETY: as in `write`.
+        // SAFETY: loom checks that no other thread writes the place meanwhile, which is what the model is about.
         self.0.iter().map(|place| place.with(|place| unsafe { *place })).collect()
     }
 }

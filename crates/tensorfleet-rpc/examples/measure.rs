@@ -3,6 +3,8 @@
 //! `cargo run --release -p tensorfleet-rpc --example measure`. Rates are taken in turns, so that whatever else the
 //! machine does disturbs both alike.
 
+#![expect(clippy::disallowed_methods, reason = "a program that measures")]
+
 use std::error::Error;
 use std::future::pending;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! [`ClientChannel`]: a client's connection to its server, served by the threads that make calls on it.
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tensorfleet_core::Result;
+use tensorfleet_core::{Result, clock};
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts, Response};
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -37,7 +37,7 @@ impl ClientChannel {
         message: Parts,
         timeout: Duration,
     ) -> Result<Response> {
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = clock::deadline_in(timeout);
         let options = CallOptions { deadline, wait_for_ready: true, ..CallOptions::default() };
         block_on_call(waiting::with_reports(&self.0, what, self.0.call(method, message, options)))
     }

@@ -13,10 +13,10 @@ mod waiting;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tensorfleet_core::{Code, Result, Status, Tensor, ensure};
+use tensorfleet_core::{Code, Result, Status, Tensor, clock, ensure};
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::run_options::TraceLevel;
 use tensorfleet_proto::tensorflow::{
@@ -277,7 +277,7 @@ impl Link {
         request: &impl Message,
         timeout: Option<Duration>,
     ) -> Result<M> {
-        let deadline = timeout.and_then(after);
+        let deadline = timeout.and_then(clock::deadline_in);
         let options = CallOptions { deadline, ..CallOptions::default() };
         let method = format!("/tensorflow.MasterService/{method}");
         self.channel.call(&method, Parts::from_message(request), options)?.message.decode()
@@ -285,7 +285,7 @@ impl Link {
 
     /// A last call, whose answer changes nothing.
     fn notify(&self, method: &'static str, message: Parts) {
-        let options = CallOptions { deadline: after(NOTIFY_TIMEOUT), ..CallOptions::default() };
+        let options = CallOptions { deadline: clock::deadline_in(NOTIFY_TIMEOUT), ..CallOptions::default() };
         if let Err(status) = self.channel.call(method, message, options) {
             tracing::debug!("{method} on {}: {status}", self.channel.address());
         }
@@ -319,7 +319,7 @@ impl Link {
         };
         let message = tensors::with_named_tensors(payloads::RUN_STEP_FEED, feeds, &rest);
         let call = CallOptions {
-            deadline: timeout.and_then(|timeout| after(timeout.saturating_add(TIMEOUT_MARGIN))),
+            deadline: timeout.and_then(|timeout| clock::deadline_in(timeout.saturating_add(TIMEOUT_MARGIN))),
             align: payloads::RUN_STEP_RESPONSE,
             ..CallOptions::default()
         };
@@ -329,11 +329,6 @@ impl Link {
         let metadata = response.metadata.take().unwrap_or_default();
         Ok((in_order(fetches, response)?, metadata))
     }
-}
-
-/// When this time will have passed; never, if that is beyond what the clock can say.
-fn after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
 }
 
 /// A time-out for the wire, where 0 would mean none.

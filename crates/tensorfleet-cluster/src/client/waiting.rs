@@ -1,9 +1,10 @@
 //! Says what a client waits for: a wait that nobody sees is taken for a hang.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tensorfleet_rpc::Channel;
 
+use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::notice;
 
 /// The first report comes after this time, and one more each time it passes again.
@@ -11,7 +12,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// Waits for `work` and reports every few seconds what it waits for.
 pub(super) async fn with_reports<F: Future>(channel: &Channel, what: &str, work: F) -> F::Output {
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
@@ -22,7 +23,7 @@ pub(super) async fn with_reports<F: Future>(channel: &Channel, what: &str, work:
 }
 
 fn report(channel: &Channel, what: &str, waited: Duration) {
-    notice::warn(&text(channel.address(), what, waited, channel.is_connected(), channel.last_error()));
+    notice::warn(text(channel.address(), what, waited, channel.is_connected(), channel.last_error()));
 }
 
 fn text(address: &str, what: &str, waited: Duration, is_connected: bool, error: Option<String>) -> String {

@@ -5,10 +5,11 @@
 //! the cluster, is a mistake that waiting does not cure: it is reported at once.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
+use tensorfleet_core::clock::{Clock, Stopwatch};
 use tensorfleet_core::{Code, DeviceName, Result, Status, bail, notice};
 use tensorfleet_proto::tensorflow::DeviceAttributes;
 
@@ -51,14 +52,14 @@ pub(super) async fn contact(
     tasks: &[TaskId],
     timeout: Duration,
 ) -> Result<Vec<Contacted>> {
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let attempts: Vec<Mutex<Attempt>> = tasks.iter().map(|_| Mutex::default()).collect();
     let all =
         try_join_all(tasks.iter().zip(&attempts).map(|(task, attempt)| keep_asking(asker, task, attempt)));
     tokio::pin!(all);
     let deadline = tokio::time::sleep(timeout);
     tokio::pin!(deadline);
-    let mut report = tokio::time::interval_at((started + REPORT_EVERY).into(), REPORT_EVERY);
+    let mut report = tokio::time::interval_at((started.started() + REPORT_EVERY).into(), REPORT_EVERY);
     loop {
         tokio::select! {
             biased;
@@ -66,7 +67,7 @@ pub(super) async fn contact(
             () = &mut deadline => return Err(gave_up(asker, tasks, &attempts, timeout)),
             _ = report.tick() => {
                 for text in waiting(asker, tasks, &attempts) {
-                    notice::warn(&format!("waiting for {text}, {} s", started.elapsed().as_secs()));
+                    notice::warn(format!("waiting for {text}, {} s", started.elapsed().as_secs()));
                 }
             }
         }
@@ -107,11 +108,11 @@ async fn ask(asker: &Asker<'_>, task: &TaskId) -> Result<Contacted> {
     let worker = asker.peers.worker(task)?;
     let (spec, own) = (asker.peers.spec(), asker.task.full_name());
     let ours = format!("{:016x}", spec.fingerprint());
-    let introduction = worker.get_status(&own, &ours, Instant::now() + ATTEMPT_TIMEOUT).await?;
+    let introduction = worker.get_status(&own, &ours, Clock::system().now() + ATTEMPT_TIMEOUT).await?;
     let devices = check_names(asker, task, introduction.devices, worker.place())?;
     let is_other = introduction.fingerprint.is_some_and(|theirs| theirs != ours);
     if is_other && !asker.renames {
-        let document = worker.status_document(Instant::now() + ATTEMPT_TIMEOUT).await?;
+        let document = worker.status_document(Clock::system().now() + ATTEMPT_TIMEOUT).await?;
         if let Ok(status) = serde_json::from_slice::<TaskStatus>(&document)
             && let Some(difference) = contradiction(spec, &status.cluster)
         {

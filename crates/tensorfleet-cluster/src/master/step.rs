@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::{RunMetadata, StepStats};
 use tensorfleet_runtime::step_errors::{check_feeds, deadline_exceeded};
@@ -134,7 +135,7 @@ pub(super) async fn run_on_all(
                 if !status.is_derived() {
                     return Err(status);
                 }
-                consequence.get_or_insert_with(|| (status, Instant::now() + CAUSE_TIMEOUT));
+                consequence.get_or_insert_with(|| (status, Clock::system().now() + CAUSE_TIMEOUT));
             }
             None => return consequence.map_or(Ok(outputs), |(status, _)| Err(status)),
         }

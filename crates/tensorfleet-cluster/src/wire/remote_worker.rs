@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::clock::Clock;
+use tensorfleet_core::clock::{self, Clock};
 use tensorfleet_core::{Code, RendezvousKey, Result, Status, Tensor};
 use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_proto::Message;
@@ -82,7 +82,7 @@ impl RemoteWorker {
         request: &impl Message,
         timeout: Duration,
     ) -> Result<M> {
-        let options = CallOptions { deadline: Some(Instant::now() + timeout), ..CallOptions::default() };
+        let options = CallOptions { deadline: clock::deadline_in(timeout), ..CallOptions::default() };
         self.0.channel.call(method, Parts::from_message(request), options).await?.message.decode()
     }
 

@@ -1,6 +1,6 @@
 //! [`Awaited`]: tensors that a step has asked other tasks for and that have not come yet.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -34,7 +34,7 @@ struct Pending {
 pub(super) struct TransferRecord {
     pub(super) key: RendezvousKey,
     pub(super) bytes: usize,
-    pub(super) asked: Instant,
+    pub(super) asked: Stopwatch,
     pub(super) took: Duration,
 }
 
@@ -64,12 +64,7 @@ impl Awaited {
             return;
         };
         if let (Some(transfers), Ok(Some(tensor))) = (&self.transfers, &result) {
-            let record = TransferRecord {
-                key,
-                bytes: tensor.byte_size(),
-                asked: asked.started(),
-                took: asked.elapsed(),
-            };
+            let record = TransferRecord { key, bytes: tensor.byte_size(), asked, took: asked.elapsed() };
             transfers.lock().push(record);
         }
         received(result, resume);

@@ -1,9 +1,8 @@
 //! Running a partition as part of a step: `RunGraph`, whole or in parts.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
+use tensorfleet_core::{RendezvousKey, Result, Status, Tensor, clock};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::Rendezvous;
@@ -261,8 +260,7 @@ fn transfer_stats(record: TransferRecord) -> NodeExecStats {
     let (from, to, name) = (record.key.sender_text(), record.key.receiver_text(), record.key.edge_name());
     let micros = record.took.as_micros().max(1) as i64;
     let megabits = record.bytes as f64 * 8.0 / micros as f64;
-    let started = SystemTime::now() - Instant::now().duration_since(record.asked);
-    let start = started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let start = clock::since_epoch().saturating_sub(record.asked.elapsed());
     NodeExecStats {
         node_name: "RecvTensor".to_string(),
         timeline_label: format!("[{}B] [{megabits:.1}Mb/s] {name} from {from} to {to}", record.bytes),

@@ -1,14 +1,12 @@
 //! One call on an established connection. It runs in its caller's task; dropping it resets the stream.
 
-use std::time::Instant;
-
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::client::SendRequest;
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Result, Status, clock};
 
 use super::connection::Connection;
 use super::request_head::request_head;
@@ -37,7 +35,7 @@ pub(super) async fn send(
     options: &CallOptions<'_>,
 ) -> Result<(HeaderMap, RecvStream)> {
     let failure = |error: h2::Error| connection.failure(method, &error);
-    let timeout = options.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let timeout = options.deadline.map(clock::time_left);
     let head = request_head(connection.address(), method, timeout, options.metadata)?;
     let (response, mut body) = sender.send_request(head, false).map_err(failure)?;
     // All slices are queued at once: they are in memory anyway, and the peer's window holds them back.

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::time::Instant;
 
 use futures_util::FutureExt;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -12,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use tokio::time::{timeout, timeout_at};
 
-use tensorfleet_core::{Result, Status, bail};
+use tensorfleet_core::{Result, Status, bail, clock};
 
 use super::admission::Admitted;
 use super::reply_body::ReplyBody;
@@ -90,7 +89,7 @@ async fn call(
         None => None,
         Some(value) => match value.to_str().ok().and_then(grpc_timeout::parse) {
             // A deadline beyond what the clock can express is none.
-            Some(timeout) => Instant::now().checked_add(timeout),
+            Some(timeout) => clock::deadline_in(timeout),
             None => bail!(InvalidArgument, "the grpc-timeout {value:?} of {method} is malformed"),
         },
     };

@@ -6,8 +6,9 @@
 //! these nodes bring about (an element reaches a queue, and somewhere a dequeue's wait is over) it goes on with when it is
 //! through with them, for as long again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_kernel::continuation::{Deferred, Resume};
 
 /// Nodes that one continuation may run on a thread that serves sockets, before the rest goes to the pool.
@@ -35,7 +36,7 @@ pub(super) fn run_nodes_on_io_thread(run_nodes: impl FnOnce(Resume<'_>)) {
 }
 
 fn run_deferred(deferred: &Deferred) {
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     while begin.elapsed() < IO_THREAD_TIME && deferred.run_next() {}
 }
 
@@ -62,7 +63,7 @@ mod tests {
         }
 
         fn go_on(self: Box<Self>, resume: Resume<'_>) {
-            let begin = Instant::now();
+            let begin = Stopwatch::start();
             while begin.elapsed() < self.time {
                 thread::yield_now();
             }

@@ -2,8 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{Result, Status, bail};
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{Context, KernelBox, Value};
@@ -51,7 +52,7 @@ impl Step {
                         resume,
                     };
                     let started = self.trace.as_ref().map(|trace| trace.now());
-                    let weighed = ready.weight_bytes.map(|bytes| (bytes, Instant::now()));
+                    let weighed = ready.weight_bytes.map(|bytes| (bytes, Stopwatch::start()));
                     let compute = AssertUnwindSafe(|| kernel.compute(&mut context));
                     catch_unwind(compute).unwrap_or_else(|_| Err(panicked()))?;
                     if let Some((bytes, begin)) = weighed {

@@ -1,9 +1,10 @@
 //! [`Trace`]: when each node of a step ran and what it made, for steps that are asked to tell.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tensorfleet_core::clock::{self, Stopwatch};
 use tensorfleet_kernel::kernel::Value;
 use tensorfleet_proto::tensorflow::{
     AllocationDescription, DeviceStepStats, NodeExecStats, NodeOutput, TensorDescription,
@@ -14,7 +15,7 @@ use super::iteration::Values;
 
 /// The record of one step on one device.
 pub struct Trace {
-    began: Instant,
+    began: Stopwatch,
     began_since_epoch: Duration,
     events: Mutex<Vec<Event>>,
 }
@@ -32,9 +33,8 @@ impl Trace {
     /// A record that begins now.
     pub fn begin() -> Arc<Trace> {
         Arc::new(Trace {
-            began: Instant::now(),
-            // A clock before 1970 only makes the dates wrong.
-            began_since_epoch: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            began: Stopwatch::start(),
+            began_since_epoch: clock::since_epoch(),
             events: Mutex::default(),
         })
     }

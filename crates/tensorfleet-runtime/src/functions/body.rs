@@ -86,7 +86,7 @@ pub(super) struct Body {
 impl Body {
     /// Resolves a function for a call with these attributes.
     pub(super) fn resolve(library: &FunctionIndex<'_>, call: &NameAttrList) -> Result<Body> {
-        let function = library.get(&*call.name).ok_or_else(|| {
+        let function = library.get(&call.name).ok_or_else(|| {
             Status::not_found(format!("Function '{}' is not in the graph's library", call.name))
         })?;
         resolve(library, function, &call.attr)
@@ -346,7 +346,7 @@ fn output_slots(library: &FunctionIndex<'_>, def: &NodeDef) -> Result<FxHashMap<
         slots.insert(name.to_string(), next..next + count);
         next += count;
     };
-    if let Some(function) = library.get(&*def.op) {
+    if let Some(function) = library.get(&def.op) {
         let signature = signature(function)?;
         let attrs = with_defaults(signature, &def.attr);
         for arg in &signature.output_arg {
