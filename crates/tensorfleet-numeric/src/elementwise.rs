@@ -1,8 +1,8 @@
 //! Running element-wise loops over whole tensors: block by block, in parallel, in place where possible.
 //!
 //! An op is a type with an `apply` for one or two elements ([`UnaryOp`], [`BinaryOp`]). [`unary_loop`] and
-//! [`binary_loop`] turn it into a loop over slices, compiled for wide vectors too; everything else here depends on
-//! dtypes only, not on ops, and so exists once per dtype.
+//! [`binary_loop`] turn it into a loop over slices, compiled for wide vectors too; [`unary_fn`] and [`binary_fn`] do it
+//! for functions with parameters. Everything else here depends on dtypes only, not on ops, and so exists once per dtype.
 //!
 //! In place: the output takes over the memory of an input that nobody else holds and that has the output's shape
 //! and dtype. The block about to be overwritten is read through a copy in the cache, which costs next to nothing
@@ -56,6 +56,10 @@ pub trait BinaryOp<T>: 'static {
 pub type UnaryLoop<I, O> = fn(&[I], &mut [O]);
 /// A loop over two operands; all slices have the same length.
 pub type BinaryLoop<I, O> = fn(&[I], &[I], &mut [O]);
+/// A [`UnaryLoop`], or a loop with parameters of its own. It is called for a block at a time, never for an element.
+pub type UnaryFn<I, O> = dyn Fn(&[I], &mut [O]) + Send + Sync;
+/// A [`BinaryLoop`], or a loop with parameters of its own.
+pub type BinaryFn<I, O> = dyn Fn(&[I], &[I], &mut [O]) + Send + Sync;
 
 /// Whether a loop is worth compiling for wide vectors too.
 const fn is_hot<T: Stored>(cost: usize) -> bool {
@@ -112,6 +116,30 @@ pub fn binary_loop<T: Stored, F: BinaryOp<T>>() -> BinaryLoop<T, F::Out> {
     }
 }
 
+simd_dispatch! {
+    fn map_slices[T: Copy, F: Fn(T) -> T](x: &[T], out: &mut [T], f: &F) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = f(x);
+        }
+    }
+
+    fn zip_slices[T: Copy, F: Fn(T, T) -> T](x: &[T], y: &[T], out: &mut [T], f: &F) {
+        for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+            *out = f(x, y);
+        }
+    }
+}
+
+/// The loop of a function with parameters, compiled for wide vectors too.
+pub fn unary_fn<T: Copy>(f: impl Fn(T) -> T + Send + Sync + 'static) -> Box<UnaryFn<T, T>> {
+    Box::new(move |x, out| map_slices(x, out, &f))
+}
+
+/// The loop of a function of two operands with parameters, compiled for wide vectors too.
+pub fn binary_fn<T: Copy>(f: impl Fn(T, T) -> T + Send + Sync + 'static) -> Box<BinaryFn<T, T>> {
+    Box::new(move |x, y, out| zip_slices(x, y, out, &f))
+}
+
 /// Runs `fill` on `out` as its compute type, through a buffer if that is wider.
 pub fn write_block<O: Stored>(out: &mut [O], fill: impl FnOnce(&mut [O::Compute])) {
     if let Some(direct) = O::as_compute_mut(out) {
@@ -127,7 +155,7 @@ pub fn write_block<O: Stored>(out: &mut [O], fill: impl FnOnce(&mut [O::Compute]
 pub fn map<S: Stored, O: Stored>(
     input: &[S],
     out: &mut [O],
-    f: UnaryLoop<S::Compute, O::Compute>,
+    f: &UnaryFn<S::Compute, O::Compute>,
     cost: usize,
 ) {
     parallel::chunks_mut(out, BLOCK, cost * BLOCK, |block, out| {
@@ -147,7 +175,7 @@ pub fn map<S: Stored, O: Stored>(
 }
 
 /// `values = f(values)`, element by element.
-pub fn map_in_place<S: Stored>(values: &mut [S], f: UnaryLoop<S::Compute, S::Compute>, cost: usize) {
+pub fn map_in_place<S: Stored>(values: &mut [S], f: &UnaryFn<S::Compute, S::Compute>, cost: usize) {
     parallel::chunks_mut(values, BLOCK, cost * BLOCK, |_, values| {
         let mut buffer = [S::Compute::default(); BLOCK];
         for values in values.chunks_mut(BLOCK) {
@@ -170,7 +198,7 @@ pub fn zip<S: Stored, O: Stored>(
     broadcast: &Broadcast,
     (a, b): (&[S], &[S]),
     out: &mut [O],
-    f: BinaryLoop<S::Compute, O::Compute>,
+    f: &BinaryFn<S::Compute, O::Compute>,
     cost: usize,
 ) {
     let unit = broadcast.block_len();
@@ -198,7 +226,7 @@ fn zip_in_place<S: Stored>(
     reuse: Reuse,
     other: &[S],
     out: &mut [S],
-    f: BinaryLoop<S::Compute, S::Compute>,
+    f: &BinaryFn<S::Compute, S::Compute>,
     cost: usize,
 ) {
     let unit = broadcast.block_len();
@@ -225,7 +253,7 @@ fn is_reusable(tensor: &mut Tensor, count: usize) -> bool {
 /// Applies a loop to a tensor, in place if possible.
 pub fn apply_unary<S: Stored>(
     mut input: Tensor,
-    f: UnaryLoop<S::Compute, S::Compute>,
+    f: &UnaryFn<S::Compute, S::Compute>,
     cost: usize,
 ) -> Result<Tensor> {
     let count = input.num_elements();
@@ -239,7 +267,7 @@ pub fn apply_unary<S: Stored>(
 /// Applies a loop whose result is of another type.
 pub fn apply_unary_to<S: Stored, O: Stored>(
     input: &Tensor,
-    f: UnaryLoop<S::Compute, O::Compute>,
+    f: &UnaryFn<S::Compute, O::Compute>,
     cost: usize,
 ) -> Result<Tensor> {
     let elements = input.as_slice::<S>()?;
@@ -253,7 +281,7 @@ pub fn apply_unary_to<S: Stored, O: Stored>(
 pub fn apply_binary<S: Stored>(
     mut a: Tensor,
     mut b: Tensor,
-    f: BinaryLoop<S::Compute, S::Compute>,
+    f: &BinaryFn<S::Compute, S::Compute>,
     cost: usize,
 ) -> Result<Tensor> {
     let broadcast = Broadcast::of_two(a.shape(), b.shape())?;
@@ -274,7 +302,7 @@ pub fn zip_to_new<S: Stored, O: Stored>(
     broadcast: &Broadcast,
     a: &Tensor,
     b: &Tensor,
-    f: BinaryLoop<S::Compute, O::Compute>,
+    f: &BinaryFn<S::Compute, O::Compute>,
     cost: usize,
 ) -> Result<Tensor> {
     let operands = (a.as_slice::<S>()?, b.as_slice::<S>()?);
@@ -312,7 +340,7 @@ mod tests {
             let want: Vec<i32> = naive_indices(&shape, &a).iter().zip(naive_indices(&shape, &b))
                 .map(|(&i, j)| x[i].wrapping_sub(y[j])).collect();
             let (x, y) = (Tensor::from_slice(&x, &a).unwrap(), Tensor::from_slice(&y, &b).unwrap());
-            let run = |x, y| apply_binary::<i32>(x, y, binary_loop::<i32, Difference>(), Difference::COST).unwrap();
+            let run = |x, y| apply_binary::<i32>(x, y, &binary_loop::<i32, Difference>(), Difference::COST).unwrap();
             // Held elsewhere, so that neither may be overwritten; then in place.
             let fresh = run(x.clone(), y.clone());
             prop_assert_eq!(fresh.shape(), &shape);

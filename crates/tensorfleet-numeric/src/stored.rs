@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::{Element, Result, Shape, Tensor};
+use tensorfleet_core::{DType, Element, Result, Shape, Tensor};
 
 /// A storage type with the type that its arithmetic is done in.
 pub trait Stored: Element {
@@ -114,6 +114,48 @@ pub fn compute_elements<S: Stored>(elements: &[S]) -> Cow<'_, [S::Compute]> {
     }
 }
 
+/// The elements rounded to their storage type.
+pub fn stored_elements<S: Stored>(wide: &[S::Compute]) -> Vec<S> {
+    let mut elements = vec![S::default(); wide.len()];
+    S::narrow(wide, &mut elements);
+    elements
+}
+
+/// Changes all elements as compute values, each rounded once.
+pub fn update_computed<S: Stored>(elements: &mut [S], update: impl FnOnce(&mut [S::Compute])) {
+    if let Some(direct) = S::as_compute_mut(elements) {
+        return update(direct);
+    }
+    let mut wide = vec![S::Compute::default(); elements.len()];
+    S::widen(elements, &mut wide);
+    update(&mut wide);
+    S::narrow(&wide, elements);
+}
+
+/// That a dtype is one of those whose compute type is float: float, half or bfloat16.
+pub fn check_narrow(dtype: DType) -> Result<()> {
+    match dtype {
+        DType::Float | DType::Half | DType::BFloat16 => Ok(()),
+        _ => Err(crate::dispatch::no_kernel(dtype)),
+    }
+}
+
+/// The elements of a float, half or bfloat16 tensor as floats.
+pub fn floats_of(tensor: &Tensor) -> Result<Cow<'_, [f32]>> {
+    crate::dispatch!(tensor.dtype(), T in [f32, f16, bf16] => Ok(compute_elements(tensor.as_slice::<T>()?)))
+}
+
+/// A float, half or bfloat16 tensor whose elements are written by `fill` as floats and rounded once.
+pub fn build_floats(
+    dtype: DType,
+    shape: Shape,
+    fill: impl FnOnce(&mut [f32]) -> Result<()>,
+) -> Result<Tensor> {
+    // One instance of `fill`, whichever of the types it is.
+    let fill: Box<dyn FnOnce(&mut [f32]) -> Result<()> + '_> = Box::new(fill);
+    crate::dispatch!(dtype, T in [f32, f16, bf16] => build_computed::<T>(shape, fill))
+}
+
 /// A tensor whose elements are written by `fill` as compute values and rounded once, at the end. `fill` gets
 /// unspecified content to overwrite.
 pub fn build_computed<S: Stored>(
@@ -129,4 +171,21 @@ pub fn build_computed<S: Stored>(
         S::narrow(&wide, out);
         Ok(())
     })
+}
+
+/// A tensor of zeros to whose elements `add` adds as compute values; they are rounded once, at the end.
+pub fn build_sums<S: Stored>(
+    shape: Shape,
+    add: impl FnOnce(&mut [S::Compute]) -> Result<()>,
+) -> Result<Tensor> {
+    let mut sums = Tensor::zeros(S::DTYPE, shape)?;
+    let elements = sums.make_mut::<S>()?;
+    if let Some(direct) = S::as_compute_mut(elements) {
+        add(direct)?;
+    } else {
+        let mut wide = vec![S::Compute::default(); elements.len()];
+        add(&mut wide)?;
+        S::narrow(&wide, elements);
+    }
+    Ok(sums)
 }

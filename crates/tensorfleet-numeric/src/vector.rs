@@ -2,6 +2,7 @@
 //!
 //! Everything else relies on loops that vectorise by themselves ([`simd_dispatch!`](crate::simd_dispatch)).
 
+use crate::number::Number;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{has_wide_vectors, has_widest_vectors};
 
@@ -32,34 +33,6 @@ pub unsafe trait Vector<T>: Copy {
 /// Eight numbers that are a vector on any processor.
 #[derive(Clone, Copy)]
 pub struct Portable<T>([T; 8]);
-
-/// Numbers without a vector of their own.
-pub trait Number: Copy + Default + PartialEq {
-    /// `self + other`
-    fn plus(self, other: Self) -> Self;
-    /// `self * other`
-    fn times(self, other: Self) -> Self;
-}
-
-macro_rules! numbers {
-    ($($number:ident, $plus:expr, $times:expr;)*) => {$(
-        impl Number for $number {
-            #[inline(always)]
-            fn plus(self, other: $number) -> $number {
-                $plus(self, other)
-            }
-            #[inline(always)]
-            fn times(self, other: $number) -> $number {
-                $times(self, other)
-            }
-        }
-    )*};
-}
-numbers! {
-    f32, |a, b| a + b, |a, b| a * b;
-    f64, |a, b| a + b, |a, b| a * b;
-    i32, i32::wrapping_add, i32::wrapping_mul;
-}
 
 // SAFETY: needs no features.
 unsafe impl<T: Number> Vector<T> for Portable<T> {

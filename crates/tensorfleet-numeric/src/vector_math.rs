@@ -8,6 +8,8 @@
 //! quotient, a comparison, a ceiling), kernels pass operands through [`FlushDenormal`]; results of the functions here
 //! below the smallest normal number are zero.
 
+use half::{bf16, f16};
+
 /// Numbers that may be denormal.
 pub trait FlushDenormal {
     /// The number as TensorFlow's arithmetic sees it: denormal numbers are zeros of the same sign.
@@ -37,6 +39,8 @@ macro_rules! never_denormal {
     )*};
 }
 never_denormal!(i8, i16, i32, i64, u8, u16, u32, u64, bool);
+// Computed in float, in which the denormal numbers of half are normal.
+never_denormal!(f16, bf16);
 
 impl<T: FlushDenormal> FlushDenormal for num_complex::Complex<T> {
     #[inline(always)]

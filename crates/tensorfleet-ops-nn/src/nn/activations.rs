@@ -3,18 +3,17 @@
 //! Non-finite values follow TensorFlow: `Relu` lets NaN through, and a gradient is *multiplied* by the
 //! derivative, so that an infinite one meets 0 as NaN.
 
-use num_traits::{Float, One, Zero};
-use tensorfleet_core::{Result, Tensor, bail};
+use tensorfleet_core::{PartialShape, Result, bail, ensure};
 
 use tensorfleet_kernel::gradients::{Differential, Grads, Symbol, apply, apply2, apply3, unary_gradients};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
-use tensorfleet_kernel::shape_context::same_as_input;
+use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
 use tensorfleet_numeric::dispatch;
-
-use super::elementwise::{combine_inputs, map, same_shapes};
-use tensorfleet_numeric::real::{Real, Wide};
+use tensorfleet_numeric::elementwise::{BinaryFn, UnaryFn, apply_binary, apply_unary, binary_fn, unary_fn};
+use tensorfleet_numeric::number::{Floating, Real};
+use tensorfleet_numeric::stored::Stored;
 
 const SELU_SCALE: f64 = 1.0507009873554805;
 const SELU_ALPHA: f64 = 1.6732632423543772;
@@ -132,76 +131,89 @@ const fn gradient(name: &'static str, signature: &'static str, attrs: &'static s
     Op::new(name, signature).attrs(attrs).shape(same_shapes)
 }
 
+/// Shape rule: two inputs of one shape give one output of that shape.
+fn same_shapes(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    Ok(vec![ctx.input(0).merge(ctx.input(1))?])
+}
+
 /// `max(x, 0)`, with NaN kept.
 #[inline(always)]
-fn rectified<T: Copy + PartialOrd + Zero>(x: T) -> T {
-    let positive = if x > T::zero() { x } else { T::zero() };
+fn rectified<T: Real>(x: T) -> T {
+    let positive = if x > T::ZERO { x } else { T::ZERO };
     keep_nan(x, positive)
 }
 
 /// `result`, or `x` if that is NaN.
 #[inline(always)]
 #[allow(clippy::eq_op)] // Integers are never NaN; the comparison costs them nothing.
-fn keep_nan<T: Copy + PartialOrd>(x: T, result: T) -> T {
+fn keep_nan<T: Real>(x: T, result: T) -> T {
     if x != x { x } else { result }
 }
 
 /// 1 if the condition holds, else 0.
 #[inline(always)]
-fn indicator<T: Zero + One>(condition: bool) -> T {
-    if condition { T::one() } else { T::zero() }
+fn indicator<T: Real>(condition: bool) -> T {
+    if condition { T::ONE } else { T::ZERO }
+}
+
+/// The kernel of an activation, in place if possible.
+fn unary_kernel<S: Stored>(function: Box<UnaryFn<S::Compute, S::Compute>>, cost: usize) -> KernelBox {
+    KernelBox::from_fn(move |ctx| {
+        let output = apply_unary::<S>(ctx.take_input(0)?, &*function, cost)?;
+        ctx.set_output(0, output);
+        Ok(())
+    })
+}
+
+/// The kernel of a gradient op from its rule `(gradient, feature or output) -> backprop`.
+fn gradient_kernel<S: Stored>(
+    node: &NodeSpec<'_>,
+    rule: Box<BinaryFn<S::Compute, S::Compute>>,
+    cost: usize,
+) -> KernelBox {
+    let (op, name) = (node.op().name, node.name().to_string());
+    KernelBox::from_fn(move |ctx| {
+        let (gradient, x) = (ctx.take_input(0)?, ctx.take_input(1)?);
+        ensure!(
+            gradient.shape() == x.shape(),
+            InvalidArgument,
+            "Inputs to operation {name} of type {op} must have the same size and shape.  Input 0: {} != input 1: {}",
+            gradient.shape(),
+            x.shape()
+        );
+        ctx.set_output(0, apply_binary::<S>(gradient, x, &*rule, cost)?);
+        Ok(())
+    })
 }
 
 fn relu(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in real => Ok(KernelBox::from_fn(|ctx| {
-        let output = map(ctx.take_input(0)?, SIMPLE, rectified::<T>)?;
-        ctx.set_output(0, output);
-        Ok(())
-    })))
+    dispatch!(node.dtype()?, T in real => Ok(unary_kernel::<T>(unary_fn(rectified), SIMPLE)))
 }
 
 fn relu6(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in real => {
-        let six = small_number::<T>(6);
-        Ok(KernelBox::from_fn(move |ctx| {
-            let clipped = |x: T| rectified(if x > six { six } else { x });
-            let output = map(ctx.take_input(0)?, SIMPLE, clipped)?;
-            ctx.set_output(0, output);
-            Ok(())
-        }))
-    })
+    dispatch!(node.dtype()?, T in real => Ok(unary_kernel::<T>(clipped_at_six(), SIMPLE)))
 }
 
-fn small_number<T: Copy + Zero + One>(count: usize) -> T {
-    (0..count).fold(T::zero(), |sum, _| sum + T::one())
-}
-
-/// Makes the kernel of a gradient op from its rule `(gradient, feature or output) -> backprop`.
-fn gradient_kernel<T: tensorfleet_core::Element>(
-    node: &NodeSpec<'_>,
-    centi_ns: usize,
-    rule: impl Fn(T, T) -> T + Send + Sync + 'static,
-) -> Result<KernelBox> {
-    let (op, name) = (node.op().name, node.name().to_string());
-    Ok(KernelBox::from_fn(move |ctx| {
-        let output = combine_inputs(ctx, op, &name, centi_ns, &rule)?;
-        ctx.set_output(0, output);
-        Ok(())
-    }))
+fn clipped_at_six<T: Real>() -> Box<UnaryFn<T, T>> {
+    let six = T::from_count(6);
+    unary_fn(move |x| rectified(if x > six { six } else { x }))
 }
 
 fn relu_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in real =>
-        gradient_kernel(node, SIMPLE, |gradient: T, x: T| gradient * indicator::<T>(x > T::zero())))
+    dispatch!(node.dtype()?, T in real => Ok(gradient_kernel::<T>(node, where_positive(), SIMPLE)))
+}
+
+fn where_positive<T: Real>() -> Box<BinaryFn<T, T>> {
+    binary_fn(|gradient: T, x| gradient.times(indicator(x > T::ZERO)))
 }
 
 fn relu6_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in real => {
-        let six = small_number::<T>(6);
-        gradient_kernel(node, SIMPLE, move |gradient: T, x: T| {
-            gradient * indicator::<T>(x > T::zero() && x < six)
-        })
-    })
+    dispatch!(node.dtype()?, T in real => Ok(gradient_kernel::<T>(node, where_below_six(), SIMPLE)))
+}
+
+fn where_below_six<T: Real>() -> Box<BinaryFn<T, T>> {
+    let six = T::from_count(6);
+    binary_fn(move |gradient: T, x| gradient.times(indicator(x > T::ZERO && x < six)))
 }
 
 fn leaky_relu(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -211,10 +223,12 @@ fn leaky_relu(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn leaky_relu_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let alpha: f32 = node.attr("alpha")?;
-    dispatch!(node.dtype()?, T in floating => wide_gradient::<T>(node, SIMPLE, {
-        let (alpha, zero) = (<T as Real>::Wide::constant(alpha as f64), <T as Real>::Wide::zero());
-        move |gradient, x| if x > zero { gradient } else { gradient * alpha }
-    }))
+    dispatch!(node.dtype()?, T in floating => Ok(gradient_kernel::<T>(node, leaky(alpha), SIMPLE)))
+}
+
+fn leaky<T: Floating>(alpha: f32) -> Box<BinaryFn<T, T>> {
+    let alpha = T::constant(alpha as f64);
+    binary_fn(move |gradient, x| if x > T::ZERO { gradient } else { gradient * alpha })
 }
 
 fn smooth(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -223,50 +237,37 @@ fn smooth(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 fn activation_kernel(node: &NodeSpec<'_>, activation: Activation) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
-        let tensor = ctx.take_input(0)?;
-        let output = activation.drive(OverTensor::<T> { tensor, cost: activation.cost(), dtype: Default::default() })?;
-        ctx.set_output(0, output);
-        Ok(())
-    })))
+    dispatch!(node.dtype()?, T in floating =>
+        Ok(unary_kernel::<T>(activation.drive(OverSlices), activation.cost())))
 }
 
 fn smooth_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in floating => smooth_grad_of::<T, <T as Real>::Wide>(node))
+    let op = node.op().name;
+    let cost = if op == "SoftplusGrad" { ELABORATE } else { SIMPLE };
+    dispatch!(node.dtype()?, T in floating => Ok(gradient_kernel::<T>(node, smooth_rule(op)?, cost)))
 }
 
-fn smooth_grad_of<T: Real<Wide = W>, W: Wide>(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    let (zero, one) = (W::zero(), W::one());
-    match node.op().name {
-        "EluGrad" => wide_gradient::<T>(node, SIMPLE, move |gradient, y| {
-            let below = (y + one) * gradient;
-            if y < zero { below } else { gradient }
+/// The gradient of a smooth activation.
+fn smooth_rule<T: Floating>(op: &str) -> Result<Box<BinaryFn<T, T>>> {
+    Ok(match op {
+        "EluGrad" => binary_fn(|gradient: T, y: T| {
+            let below = (y + T::ONE) * gradient;
+            if y < T::ZERO { below } else { gradient }
         }),
         "SeluGrad" => {
-            let (scale, floor) = (W::constant(SELU_SCALE), W::constant(SELU_SCALE * SELU_ALPHA));
-            wide_gradient::<T>(node, SIMPLE, move |gradient, y| {
+            let (scale, floor) = (T::constant(SELU_SCALE), T::constant(SELU_SCALE * SELU_ALPHA));
+            binary_fn(move |gradient: T, y: T| {
                 let below = gradient * (y + floor);
-                if y < zero { below } else { gradient * scale }
+                if y < T::ZERO { below } else { gradient * scale }
             })
         }
-        "SoftplusGrad" => {
-            wide_gradient::<T>(node, ELABORATE, move |gradient, x: W| gradient / ((-x).fast_exp() + one))
-        }
-        "SoftsignGrad" => wide_gradient::<T>(node, SIMPLE, move |gradient, x: W| {
-            let denominator = Float::abs(x) + one;
+        "SoftplusGrad" => binary_fn(|gradient: T, x: T| gradient / ((-x).exp() + T::ONE)),
+        "SoftsignGrad" => binary_fn(|gradient: T, x: T| {
+            let denominator = x.magnitude() + T::ONE;
             gradient / (denominator * denominator)
         }),
         op => bail!(Internal, "{op} is no gradient of a smooth activation"),
-    }
-}
-
-/// A gradient computed in the wider type.
-fn wide_gradient<T: Real>(
-    node: &NodeSpec<'_>,
-    centi_ns: usize,
-    rule: impl Fn(T::Wide, T::Wide) -> T::Wide + Send + Sync + 'static,
-) -> Result<KernelBox> {
-    gradient_kernel(node, centi_ns, move |gradient: T, x: T| T::narrow(rule(gradient.widen(), x.widen())))
+    })
 }
 
 /// An activation that can follow another computation.
@@ -289,11 +290,11 @@ pub(crate) enum Activation {
 }
 
 /// A loop that applies a function, compiled once for each activation.
-pub(crate) trait Loop<W> {
+pub(crate) trait Loop<T> {
     /// What the loop makes.
     type Output;
     /// Runs the loop with an activation's function.
-    fn run(self, function: impl Fn(W) -> W + Copy + Send + Sync) -> Self::Output;
+    fn run(self, function: impl Fn(T) -> T + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
 impl Activation {
@@ -314,43 +315,42 @@ impl Activation {
     }
 
     /// Runs `applying` with this activation's function.
-    pub(crate) fn drive<W: Wide, L: Loop<W>>(self, applying: L) -> L::Output {
-        let (zero, one) = (W::zero(), W::one());
+    pub(crate) fn drive<T: Floating, L: Loop<T>>(self, applying: L) -> L::Output {
         match self {
             Activation::Identity => applying.run(|x| x),
             Activation::Relu => applying.run(rectified),
             Activation::Relu6 => {
-                let six = W::constant(6.0);
+                let six = T::constant(6.0);
                 applying.run(move |x| rectified(if x > six { six } else { x }))
             }
             Activation::LeakyRelu { alpha } => {
-                let alpha = W::constant(alpha as f64);
-                applying.run(move |x| if x > zero { x } else { x * alpha })
+                let alpha = T::constant(alpha as f64);
+                applying.run(move |x| if x > T::ZERO { x } else { x * alpha })
             }
-            Activation::Elu => applying.run(move |x: W| {
-                let below = x.fast_exp() - one;
-                if x < zero { below } else { x }
+            Activation::Elu => applying.run(|x: T| {
+                let below = x.exp() - T::ONE;
+                if x < T::ZERO { below } else { x }
             }),
             Activation::Selu => {
-                let (scale, floor) = (W::constant(SELU_SCALE), W::constant(SELU_SCALE * SELU_ALPHA));
-                applying.run(move |x: W| {
-                    let below = floor * (x.fast_exp() - one);
-                    if x < zero { below } else { scale * x }
+                let (scale, floor) = (T::constant(SELU_SCALE), T::constant(SELU_SCALE * SELU_ALPHA));
+                applying.run(move |x: T| {
+                    let below = floor * (x.exp() - T::ONE);
+                    if x < T::ZERO { below } else { scale * x }
                 })
             }
             Activation::Softplus => {
                 // Beyond the threshold, exp(x) or its reciprocal vanishes against one.
-                let threshold = Float::ln(W::epsilon()) + W::constant(2.0);
-                applying.run(move |x: W| {
-                    let power = x.fast_exp();
-                    let middle = Float::ln_1p(power);
+                let threshold = T::constant(T::EPSILON.to_f64().ln() + 2.0);
+                applying.run(move |x: T| {
+                    let power = x.exp();
+                    let middle = power.ln_1_plus();
                     let below = if x < threshold { power } else { middle };
                     if x > -threshold { x } else { below }
                 })
             }
-            Activation::Softsign => applying.run(move |x: W| x / (Float::abs(x) + one)),
-            Activation::Tanh => applying.run(W::fast_tanh),
-            Activation::Sigmoid => applying.run(W::fast_sigmoid),
+            Activation::Softsign => applying.run(|x: T| x / (x.magnitude() + T::ONE)),
+            Activation::Tanh => applying.run(T::tanh),
+            Activation::Sigmoid => applying.run(|x: T| T::ONE / (T::ONE + (-x).exp())),
         }
     }
 
@@ -365,25 +365,20 @@ impl Activation {
     }
 }
 
-/// Applies an activation to a whole tensor.
-struct OverTensor<T> {
-    tensor: Tensor,
-    cost: usize,
-    dtype: std::marker::PhantomData<T>,
-}
+/// The element-wise loop of an activation.
+struct OverSlices;
 
-impl<T: Real> Loop<T::Wide> for OverTensor<T> {
-    type Output = Result<Tensor>;
-    fn run(self, function: impl Fn(T::Wide) -> T::Wide + Copy + Send + Sync) -> Result<Tensor> {
-        map(self.tensor, self.cost, move |x: T| T::narrow(function(x.widen())))
+impl<T: Floating> Loop<T> for OverSlices {
+    type Output = Box<UnaryFn<T, T>>;
+    fn run(self, function: impl Fn(T) -> T + Copy + Send + Sync + 'static) -> Box<UnaryFn<T, T>> {
+        unary_fn(function)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::test_op;
-    use tensorfleet_core::{Code, DType};
+    use tensorfleet_core::{Code, DType, Tensor};
 
     const NAN: f32 = f32::NAN;
     const INF: f32 = f32::INFINITY;

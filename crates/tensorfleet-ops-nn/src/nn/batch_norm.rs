@@ -9,11 +9,10 @@ use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
-use tensorfleet_numeric::dispatch;
 use tensorfleet_threads::parallel;
 
 use super::batch_norm_gradients::{norm_grad_gradient, norm_gradient};
-use tensorfleet_numeric::real::Real;
+use tensorfleet_numeric::stored::{build_floats, check_narrow, floats_of};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -145,14 +144,7 @@ impl Channels {
 
     /// Sums `terms(element, channel)` over each channel, in double precision and in blocks, which keeps the sums
     /// of large batches exact.
-    fn sums<T: Real>(
-        &self,
-        x: &[T],
-        terms: impl Fn(usize, f64, usize) -> [f64; 2] + Send + Sync,
-    ) -> Vec<[f64; 2]>
-    where
-        T::Wide: Into<f64>,
-    {
+    fn sums(&self, x: &[f32], terms: impl Fn(usize, f64, usize) -> [f64; 2] + Send + Sync) -> Vec<[f64; 2]> {
         let mut total = vec![[0.0; 2]; self.count];
         if x.is_empty() {
             return total;
@@ -166,8 +158,8 @@ impl Channels {
                 let start = (first + at) * block_len;
                 for (run, values) in block.chunks(self.inner).enumerate() {
                     let channel = run % self.count;
-                    for (i, x) in values.iter().enumerate() {
-                        let [a, b] = terms(start + run * self.inner + i, x.widen().into(), channel);
+                    for (i, &x) in values.iter().enumerate() {
+                        let [a, b] = terms(start + run * self.inner + i, f64::from(x), channel);
                         sums[channel] = [sums[channel][0] + a, sums[channel][1] + b];
                     }
                 }
@@ -182,7 +174,7 @@ impl Channels {
     }
 
     /// Writes `value(position, channel)` everywhere.
-    fn fill<T: Real<Wide = f32>>(&self, out: &mut [T], value: impl Fn(usize, usize) -> f32 + Send + Sync) {
+    fn fill(&self, out: &mut [f32], value: impl Fn(usize, usize) -> f32 + Send + Sync) {
         let unit = self.count * self.inner;
         if out.is_empty() {
             return;
@@ -190,7 +182,7 @@ impl Channels {
         parallel::chunks_mut(out, unit, unit * 60, |first, piece| {
             for (run, out) in piece.chunks_mut(self.inner).enumerate() {
                 let (channel, start) = (run % self.count, first * unit + run * self.inner);
-                out.iter_mut().enumerate().for_each(|(i, out)| *out = T::narrow(value(start + i, channel)));
+                out.iter_mut().enumerate().for_each(|(i, out)| *out = value(start + i, channel));
             }
         });
     }
@@ -239,26 +231,28 @@ fn norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
         return Err(tensorfleet_numeric::dispatch::no_kernel(node.output_dtype(1)?));
     }
     let has_reserve_3 = node.outputs.len() == 6;
-    dispatch!(node.dtype()?, T in [f32, half::f16, half::bf16] => Ok(KernelBox::from_fn(move |ctx| {
+    check_narrow(node.dtype()?)?;
+    Ok(KernelBox::from_fn(move |ctx| {
         let x = ctx.input(0)?;
         let channels = Channels::of(x.shape(), norm.channels_first)?;
         let scale = per_channel(ctx.input(1)?, "scale", channels.count)?;
         let offset = per_channel(ctx.input(2)?, "offset", channels.count)?;
         let given = |index, name| per_channel(ctx.input(index)?, name, channels.count);
-        let elements = x.as_slice::<T>()?;
+        let elements = floats_of(x)?;
         let statistics = if norm.is_training {
             let old = if factor == 1.0 { None } else { Some((given(3, "mean")?, given(4, "variance")?)) };
-            Statistics::of_batch(elements, &channels, old, factor)
+            Statistics::of_batch(&elements, &channels, old, factor)
         } else {
             Statistics::given(given(3, "mean")?, given(4, "variance")?)
         };
         // TensorFlow 2.21 has the same answer for an empty batch, in training or not.
-        let statistics = if elements.is_empty() { Statistics::of_nothing(channels.count) } else { statistics };
+        let statistics =
+            if elements.is_empty() { Statistics::of_nothing(channels.count) } else { statistics };
         let gains: Vec<f32> =
             statistics.variance.iter().zip(scale).map(|(&v, &s)| norm.inverse_deviation(v) * s).collect();
-        let y = Tensor::build::<T>(x.shape().clone(), |out| {
+        let y = build_floats(x.dtype(), x.shape().clone(), |out| {
             channels.fill(out, |at, channel| {
-                (elements[at].widen() - statistics.mean[channel]) * gains[channel] + offset[channel]
+                (elements[at] - statistics.mean[channel]) * gains[channel] + offset[channel]
             });
             Ok(())
         })?;
@@ -271,7 +265,7 @@ fn norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
             ctx.set_output(5, Tensor::scalar(0.0f32));
         }
         Ok(())
-    })))
+    }))
 }
 
 /// Mean and variance of each channel, and what the moving averages become.
@@ -293,12 +287,7 @@ impl Statistics {
         Statistics { mean: zeros.clone(), variance: zeros, new_mean: none.clone(), new_variance: none }
     }
 
-    fn of_batch<T: Real<Wide = f32>>(
-        x: &[T],
-        channels: &Channels,
-        old: Option<(&[f32], &[f32])>,
-        factor: f32,
-    ) -> Statistics {
+    fn of_batch(x: &[f32], channels: &Channels, old: Option<(&[f32], &[f32])>, factor: f32) -> Statistics {
         let population = channels.population() as f64;
         let means: Vec<f64> =
             channels.sums(x, |_, x, _| [x, 0.0]).iter().map(|[sum, _]| sum / population).collect();
@@ -319,41 +308,50 @@ impl Statistics {
 
 fn norm_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let norm = Norm::of(node)?;
-    dispatch!(node.dtype()?, T in [f32, half::f16, half::bf16] => Ok(KernelBox::from_fn(move |ctx| {
+    check_narrow(node.dtype()?)?;
+    Ok(KernelBox::from_fn(move |ctx| {
         let (gradient, x) = (ctx.input(0)?, ctx.input(1)?);
         let channels = Channels::of(x.shape(), norm.channels_first)?;
         if x.shape() != gradient.shape() {
-            bail!(InvalidArgument, "x and y_backprop must have same shape, but x has shape {} and y_backprop has shape {}",
-                x.shape(), gradient.shape());
+            bail!(
+                InvalidArgument,
+                "x and y_backprop must have same shape, but x has shape {} and y_backprop has shape {}",
+                x.shape(),
+                gradient.shape()
+            );
         }
         let scale = per_channel(ctx.input(2)?, "scale", channels.count)?;
         let mean = per_channel(ctx.input(3)?, "reserve_space_1", channels.count)?;
         let variance = per_channel(ctx.input(4)?, "reserve_space_2", channels.count)?;
-        let (x, gradient) = (x.as_slice::<T>()?, gradient.as_slice::<T>()?);
-        let sums = channels.sums(x, |at, x, channel| {
-            let gradient = f64::from(gradient[at].widen());
+        let (dtype, shape) = (x.dtype(), x.shape().clone());
+        let (x, gradient) = (floats_of(x)?, floats_of(gradient)?);
+        let sums = channels.sums(&x, |at, x, channel| {
+            let gradient = f64::from(gradient[at]);
             [gradient, gradient * (x - mean[channel] as f64)]
         });
         let population = channels.population().max(1) as f64;
         let inverse: Vec<f32> = variance.iter().map(|&variance| norm.inverse_deviation(variance)).collect();
         // dx = gain * (dy - shift - slope * (x - mean)); the last two vanish if the statistics are constants.
-        let terms: Vec<[f32; 3]> = (0..channels.count).map(|channel| {
-            let gain = scale[channel] * inverse[channel];
-            if !norm.is_training {
-                return [gain, 0.0, 0.0];
-            }
-            let [sum, product] = sums[channel];
-            let deviation = variance[channel] as f64 + norm.epsilon as f64;
-            [gain, (sum / population) as f32, (product / population / deviation) as f32]
-        }).collect();
-        let backprop = Tensor::build::<T>(ctx.input(1)?.shape().clone(), |out| {
+        let terms: Vec<[f32; 3]> = (0..channels.count)
+            .map(|channel| {
+                let gain = scale[channel] * inverse[channel];
+                if !norm.is_training {
+                    return [gain, 0.0, 0.0];
+                }
+                let [sum, product] = sums[channel];
+                let deviation = variance[channel] as f64 + norm.epsilon as f64;
+                [gain, (sum / population) as f32, (product / population / deviation) as f32]
+            })
+            .collect();
+        let backprop = build_floats(dtype, shape, |out| {
             channels.fill(out, |at, channel| {
                 let [gain, shift, slope] = terms[channel];
-                gain * (gradient[at].widen() - shift - slope * (x[at].widen() - mean[channel]))
+                gain * (gradient[at] - shift - slope * (x[at] - mean[channel]))
             });
             Ok(())
         })?;
-        let for_scale: Vec<f32> = sums.iter().zip(&inverse).map(|([_, product], &inverse)| *product as f32 * inverse).collect();
+        let for_scale: Vec<f32> =
+            sums.iter().zip(&inverse).map(|([_, product], &inverse)| *product as f32 * inverse).collect();
         let for_offset: Vec<f32> = sums.iter().map(|[sum, _]| *sum as f32).collect();
         ctx.set_output(0, backprop);
         ctx.set_output(1, Tensor::vector(&for_scale)?);
@@ -361,7 +359,7 @@ fn norm_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ctx.set_output(3, Tensor::vector::<f32>(&[])?);
         ctx.set_output(4, Tensor::vector::<f32>(&[])?);
         Ok(())
-    })))
+    }))
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Adding a bias for each channel, and its gradient: the sum over everything else.
 
-use half::{bf16, f16};
-use num_complex::Complex;
-use tensorfleet_core::{Element, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, ensure};
 
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -10,6 +8,8 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
+use tensorfleet_numeric::number::Number;
+use tensorfleet_numeric::stored::{Stored, build_computed, compute_elements};
 use tensorfleet_threads::parallel;
 
 /// The family's table.
@@ -97,70 +97,9 @@ fn bias_add_grad_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     Ok(vec![PartialShape::vector(channel_axis(ctx, shape)?.and_then(|axis| shape.dim(axis)))])
 }
 
-/// Numbers with the sum that TensorFlow forms of them: halves in single precision, integers wrapping.
-pub(super) trait Addend: Element {
-    /// What sums of many are kept in.
-    type Sum: Copy + Send + Sync;
-    const ZERO: Self::Sum;
-    /// The sum of two.
-    fn plus(self, other: Self) -> Self;
-    fn add_to(self, sum: Self::Sum) -> Self::Sum;
-    fn total(a: Self::Sum, b: Self::Sum) -> Self::Sum;
-    fn rounded(sum: Self::Sum) -> Self;
-}
-
-macro_rules! addends {
-    (plain $($number:ty)*) => {
-        $(impl Addend for $number {
-            type Sum = $number;
-            const ZERO: $number = <$number as num_traits::ConstZero>::ZERO;
-            #[inline(always)]
-            fn plus(self, other: $number) -> $number { self + other }
-            #[inline(always)]
-            fn add_to(self, sum: $number) -> $number { sum + self }
-            #[inline(always)]
-            fn total(a: $number, b: $number) -> $number { a + b }
-            #[inline(always)]
-            fn rounded(sum: $number) -> $number { sum }
-        })*
-    };
-    (integer $($number:ty)*) => {
-        $(impl Addend for $number {
-            type Sum = $number;
-            const ZERO: $number = 0;
-            #[inline(always)]
-            fn plus(self, other: $number) -> $number { self.wrapping_add(other) }
-            #[inline(always)]
-            fn add_to(self, sum: $number) -> $number { sum.wrapping_add(self) }
-            #[inline(always)]
-            fn total(a: $number, b: $number) -> $number { a.wrapping_add(b) }
-            #[inline(always)]
-            fn rounded(sum: $number) -> $number { sum }
-        })*
-    };
-    (half $($number:ty)*) => {
-        $(impl Addend for $number {
-            type Sum = f32;
-            const ZERO: f32 = 0.0;
-            #[inline(always)]
-            fn plus(self, other: $number) -> $number { self + other }
-            #[inline(always)]
-            fn add_to(self, sum: f32) -> f32 { sum + self.to_f32() }
-            #[inline(always)]
-            fn total(a: f32, b: f32) -> f32 { a + b }
-            #[inline(always)]
-            fn rounded(sum: f32) -> $number { <$number>::from_f32(sum) }
-        })*
-    };
-}
-
-addends!(plain f32 f64 Complex<f32> Complex<f64>);
-addends!(integer i8 i16 i32 i64 u8 u16 u32 u64);
-addends!(half f16 bf16);
-
 tensorfleet_numeric::simd_dispatch! {
     /// Adds `bias[channel]` to runs of `inner` elements; `values` starts at channel 0.
-    fn add_bias[T: Addend](values: &mut [T], bias: &[T], inner: usize) {
+    fn add_bias[T: Number](values: &mut [T], bias: &[T], inner: usize) {
         if inner == 1 {
             for row in values.chunks_mut(bias.len()) {
                 row.iter_mut().zip(bias).for_each(|(x, &bias)| *x = x.plus(bias));
@@ -173,21 +112,21 @@ tensorfleet_numeric::simd_dispatch! {
     }
 
     /// Adds up the rows of a matrix.
-    fn add_rows[T: Addend](rows: &[T], sums: &mut [T::Sum]) {
+    fn add_rows[T: Number](rows: &[T], sums: &mut [T]) {
         for row in rows.chunks(sums.len()) {
-            sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = x.add_to(*sum));
+            sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = sum.plus(x));
         }
     }
 
     /// The sum of a run, in eight strands so that it vectorises.
-    fn sum_run[T: Addend](run: &[T]) -> T::Sum {
+    fn sum_run[T: Number](run: &[T]) -> T {
         let mut strands = [T::ZERO; 8];
         let (blocks, rest) = run.as_chunks::<8>();
         for block in blocks {
-            strands.iter_mut().zip(block).for_each(|(sum, &x)| *sum = x.add_to(*sum));
+            strands.iter_mut().zip(block).for_each(|(sum, &x)| *sum = sum.plus(x));
         }
-        let tail = rest.iter().fold(T::ZERO, |sum, &x| x.add_to(sum));
-        strands.into_iter().fold(tail, T::total)
+        let tail = rest.iter().fold(T::ZERO, |sum, &x| sum.plus(x));
+        strands.into_iter().fold(tail, T::plus)
     }
 }
 
@@ -222,24 +161,30 @@ const ROWS_PER_BLOCK: usize = 256;
 
 fn bias_add_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let channels_first = channels_first(node)?;
-    dispatch!(node.dtype()?, T in numeric => Ok(KernelBox::from_fn(move |ctx| {
+    dispatch!(node.dtype()?, T in numeric => Ok(bias_grad_kernel::<T>(channels_first)))
+}
+
+/// Sums of halves are kept in float and rounded at the end.
+fn bias_grad_kernel<S: Stored<Compute: Number>>(channels_first: bool) -> KernelBox {
+    KernelBox::from_fn(move |ctx| {
         let backprop = ctx.input(0)?;
         let channels = Channels::of(backprop.shape(), channels_first)?;
-        let sums = channel_sums(backprop.as_slice::<T>()?, &channels);
-        let output = Tensor::build::<T>(Shape::vector(channels.count), |out| {
-            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::rounded(sum));
+        let values = compute_elements(backprop.as_slice::<S>()?);
+        let output = build_computed::<S>(Shape::vector(channels.count), |sums| {
+            channel_sums(&values, &channels, sums);
             Ok(())
         })?;
         ctx.set_output(0, output);
         Ok(())
-    })))
+    })
 }
 
-fn channel_sums<T: Addend>(values: &[T], channels: &Channels) -> Vec<T::Sum> {
+/// Writes the sum of each channel to `sums`.
+fn channel_sums<T: Number>(values: &[T], channels: &Channels, sums: &mut [T]) {
     let Channels { outer, count, inner } = *channels;
-    let mut sums = vec![T::ZERO; count];
+    sums.fill(T::ZERO);
     if values.is_empty() {
-        return sums;
+        return;
     }
     let rows_per_block = if inner == 1 { ROWS_PER_BLOCK } else { 1 };
     let block_len = rows_per_block * count * inner;
@@ -255,16 +200,16 @@ fn channel_sums<T: Addend>(values: &[T], channels: &Channels) -> Vec<T::Sum> {
         }
     });
     for block in partial.chunks(count) {
-        sums.iter_mut().zip(block).for_each(|(sum, &part)| *sum = T::total(*sum, part));
+        sums.iter_mut().zip(block).for_each(|(sum, &part)| *sum = sum.plus(part));
     }
-    sums
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::test_op;
-    use tensorfleet_core::{Code, DType};
+    use half::f16;
+    use tensorfleet_core::{Code, DType, Tensor};
 
     fn counting(dims: &[usize]) -> Tensor {
         let count: usize = dims.iter().product();

@@ -1,6 +1,5 @@
 //! Two-dimensional convolutions and their gradients: the ops. What they compute is in `convolve.rs`.
 
-use num_traits::Float;
 use tensorfleet_core::{Element, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use tensorfleet_kernel::gradients::{Differential, Grad, Grads};
@@ -15,7 +14,10 @@ use super::convolve::{Sizes, backward_to_filter, backward_to_input, forward};
 use super::matmul::add_bias_and_activate;
 use super::window::{Window, partial_4, rank_4, shape_in};
 use tensorfleet_numeric::implicit_gemm::Tile;
-use tensorfleet_numeric::real::{Real, Wide};
+use tensorfleet_numeric::number::{Field, Floating};
+use tensorfleet_numeric::stored::{
+    Stored, build_computed, build_sums, compute_elements, stored_elements, update_computed,
+};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -147,55 +149,6 @@ pub(crate) fn filter_sizes_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialSh
     Ok(vec![ctx.shape_value(1)?.merge(&PartialShape::of_rank(4))?])
 }
 
-/// Numbers of images and filters. Halves are convolved in single precision and rounded once.
-trait Convolve: Element {
-    /// What products are summed up in.
-    type Sum: Tile;
-    /// The exact values in the wider type.
-    fn widened(tensor: &Tensor) -> Result<Tensor>;
-    /// The nearest values.
-    fn narrowed(tensor: Tensor) -> Result<Tensor>;
-}
-
-macro_rules! convolve_as_they_are {
-    ($($number:ty),*) => {$(
-        impl Convolve for $number {
-            type Sum = $number;
-            fn widened(tensor: &Tensor) -> Result<Tensor> {
-                Ok(tensor.clone())
-            }
-            fn narrowed(tensor: Tensor) -> Result<Tensor> {
-                Ok(tensor)
-            }
-        }
-    )*};
-}
-convolve_as_they_are!(f32, f64, i32);
-
-macro_rules! convolve_in_single_precision {
-    ($($half:ty),*) => {$(
-        impl Convolve for $half {
-            type Sum = f32;
-            fn widened(tensor: &Tensor) -> Result<Tensor> {
-                map(tensor, <$half>::to_f32)
-            }
-            fn narrowed(tensor: Tensor) -> Result<Tensor> {
-                map(&tensor, <$half>::from_f32)
-            }
-        }
-    )*};
-}
-convolve_in_single_precision!(half::f16, half::bf16);
-
-/// The same tensor with each element changed.
-fn map<T: Element, U: Element>(tensor: &Tensor, change: impl Fn(T) -> U) -> Result<Tensor> {
-    let from = tensor.as_slice::<T>()?;
-    Tensor::build::<U>(tensor.shape().clone(), |out| {
-        out.iter_mut().zip(from).for_each(|(to, &from)| *to = change(from));
-        Ok(())
-    })
-}
-
 fn conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let window = Window::of(node)?;
     dispatch!(node.dtype()?, T in [f32, f64, half::f16, half::bf16, i32] => Ok(KernelBox::from_fn(move |ctx| {
@@ -206,15 +159,16 @@ fn conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// The convolution of input 0 with the filter in input 1, channels last.
-fn convolved<T: Convolve>(window: &Window, ctx: &Context<'_>) -> Result<Tensor> {
+///
+/// Halves are convolved in single precision and rounded once.
+fn convolved<T: Stored<Compute: Tile>>(window: &Window, ctx: &Context<'_>) -> Result<Tensor> {
     let (image, filter) = (ctx.input(0)?, ctx.input(1)?);
     rank_4(image.shape(), "input")?;
-    let image = T::widened(&window.layout.to_channels_last::<T>(image)?)?;
+    let image = window.layout.to_channels_last::<T>(image)?;
     let sizes = Sizes::of(window, image.shape(), filter.shape())?;
-    let filter = T::widened(filter)?;
-    T::narrowed(Tensor::build::<T::Sum>(Shape::new(&sizes.output())?, |out| {
-        forward(&sizes, image.as_slice()?, filter.as_slice()?, out)
-    })?)
+    let (image, filter) =
+        (compute_elements(image.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
+    build_computed::<T>(Shape::new(&sizes.output())?, |out| forward(&sizes, &image, &filter, out))
 }
 
 /// What a fused convolution does to each channel before it activates.
@@ -266,18 +220,22 @@ fn fused_conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// Multiplies each channel by what normalisation with these statistics comes to, and gives the bias that completes it.
-fn scale_channels<T: Real>(values: &mut [T], statistics: [&[T]; 4], epsilon: f32) -> Vec<T> {
-    let [scale, offset, mean, variance] = statistics;
-    let epsilon = T::Wide::constant(epsilon as f64);
-    let factor = |channel: usize| scale[channel].widen() / (variance[channel].widen() + epsilon).sqrt();
-    let factors: Vec<T::Wide> = (0..scale.len()).map(factor).collect();
-    for pixel in values.chunks_mut(scale.len().max(1)) {
-        for (value, &factor) in pixel.iter_mut().zip(&factors) {
-            *value = T::narrow(value.widen() * factor);
+fn scale_channels<S: Stored<Compute: Floating>>(
+    values: &mut [S],
+    statistics: [&[S]; 4],
+    epsilon: f32,
+) -> Vec<S> {
+    let [scale, offset, mean, variance] = statistics.map(compute_elements);
+    let epsilon = S::Compute::constant(epsilon as f64);
+    let factors: Vec<S::Compute> =
+        scale.iter().zip(&*variance).map(|(&scale, &variance)| scale / (variance + epsilon).root()).collect();
+    update_computed(values, |values| {
+        for pixel in values.chunks_mut(factors.len().max(1)) {
+            pixel.iter_mut().zip(&factors).for_each(|(value, &factor)| *value = *value * factor);
         }
-    }
-    let bias = |channel: usize| T::narrow(offset[channel].widen() - mean[channel].widen() * factors[channel]);
-    (0..scale.len()).map(bias).collect()
+    });
+    let terms = offset.iter().zip(&*mean).zip(&factors);
+    stored_elements(&terms.map(|((&offset, &mean), &factor)| offset - mean * factor).collect::<Vec<_>>())
 }
 
 /// Input `index`, which has one value for each channel.
@@ -297,13 +255,12 @@ fn conv_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in [f32, f64, half::f16, half::bf16, i32] => Ok(KernelBox::from_fn(move |ctx| {
         let (filter, gradient) = (ctx.input(1)?, ctx.input(2)?);
         let input = image_sizes(ctx.input(0)?, &window, filter.shape(), gradient.shape())?;
-        let gradient = T::widened(&window.layout.to_channels_last::<T>(gradient)?)?;
+        let gradient = window.layout.to_channels_last::<T>(gradient)?;
         let sizes = Sizes::of(&window, &input, filter.shape())?;
         sizes.check_gradient(gradient.shape())?;
-        let filter = T::widened(filter)?;
-        let mut output = Tensor::zeros(<T as Convolve>::Sum::DTYPE, input)?;
-        backward_to_input::<<T as Convolve>::Sum>(&sizes, gradient.as_slice()?, filter.as_slice()?, output.make_mut()?)?;
-        ctx.set_output(0, window.layout.restored::<T>(T::narrowed(output)?)?);
+        let (gradient, filter) = (compute_elements(gradient.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
+        let output = build_sums::<T>(input, |out| backward_to_input(&sizes, &gradient, &filter, out))?;
+        ctx.set_output(0, window.layout.restored::<T>(output)?);
         Ok(())
     })))
 }
@@ -329,13 +286,13 @@ fn conv_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let (image, gradient) = (ctx.input(0)?, ctx.input(2)?);
         let filter = shape_in(ctx.input(1)?, "filter_sizes")?;
         rank_4(image.shape(), "input")?;
-        let image = T::widened(&window.layout.to_channels_last::<T>(image)?)?;
-        let gradient = T::widened(&window.layout.to_channels_last::<T>(gradient)?)?;
+        let image = window.layout.to_channels_last::<T>(image)?;
+        let gradient = window.layout.to_channels_last::<T>(gradient)?;
         let sizes = Sizes::of(&window, image.shape(), &filter)?;
         sizes.check_gradient(gradient.shape())?;
-        let mut output = Tensor::zeros(<T as Convolve>::Sum::DTYPE, filter)?;
-        backward_to_filter::<<T as Convolve>::Sum>(&sizes, image.as_slice()?, gradient.as_slice()?, output.make_mut()?)?;
-        ctx.set_output(0, T::narrowed(output)?);
+        let (image, gradient) = (compute_elements(image.as_slice::<T>()?), compute_elements(gradient.as_slice::<T>()?));
+        let output = build_sums::<T>(filter, |out| backward_to_filter(&sizes, &image, &gradient, out))?;
+        ctx.set_output(0, output);
         Ok(())
     })))
 }

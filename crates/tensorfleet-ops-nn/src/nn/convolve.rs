@@ -114,7 +114,7 @@ struct Block {
 }
 
 /// Where the pixels that windows see lie: in the image, or in a copy with the padding around it.
-struct Field {
+struct Im2col {
     sizes: Sizes,
     padded: bool,
     /// Elements from a row of pixels to the next.
@@ -125,8 +125,8 @@ struct Field {
     taps: Vec<usize>,
 }
 
-impl Field {
-    fn new(sizes: &Sizes) -> Result<Field> {
+impl Im2col {
+    fn new(sizes: &Sizes) -> Result<Im2col> {
         let Sizes { rows, cols, depth, .. } = *sizes;
         // A shape that exists has no more elements than can be counted, so no offset overflows.
         Shape::new(&[rows.span(rows.output), cols.span(cols.output), depth])?;
@@ -140,7 +140,7 @@ impl Field {
             .map(|at| (at / depth / cols.kernel, at / depth % cols.kernel, at % depth))
             .map(|(row, col, channel)| place(row * rows.dilation, col * cols.dilation) + channel)
             .collect();
-        Ok(Field { sizes: *sizes, padded, line, windows, taps })
+        Ok(Im2col { sizes: *sizes, padded, line, windows, taps })
     }
 
     /// What the windows of a block see. `space` is for a copy.
@@ -203,21 +203,21 @@ pub(super) fn forward<T: Tile>(sizes: &Sizes, images: &[T], filter: &[T], out: &
         let filter = Matrix::new(filter, patch, channels)?;
         return multiply(pixels, filter, out, Output::Overwrite, Threads::Many);
     }
-    let field = Field::new(sizes)?;
-    let places = multiples(field.windows.len(), channels);
+    let im2col = Im2col::new(sizes)?;
+    let places = multiples(im2col.windows.len(), channels);
     let (windows, taps, places) =
-        (Offsets::new(&field.windows), Offsets::new(&field.taps), Offsets::new(&places));
+        (Offsets::new(&im2col.windows), Offsets::new(&im2col.taps), Offsets::new(&places));
     let filter = Lines { data: filter, stride: channels, cols: channels };
     let row = sizes.cols.output * channels;
     parallel::first_error(|keep| {
         parallel::chunks_mut(out, row, sizes.row_cost(), |first, out| {
             let mut blocks = || -> Result<()> {
-                let mut space = field.space::<T>(sizes.block_rows())?;
+                let mut space = im2col.space::<T>(sizes.block_rows())?;
                 let (space, mut done) = (space.make_mut::<T>()?, 0);
                 for block in sizes.blocks(first, first + out.len() / row) {
                     let out = &mut out[done * row..][..block.rows * row];
                     let pixels = block.rows * sizes.cols.output;
-                    let data = field.seen(images, block, space);
+                    let data = im2col.seen(images, block, space);
                     let patches = Scattered { data, rows: windows.first(pixels), cols: taps };
                     multiply_scattered(patches, filter, out, places.first(pixels), Output::Overwrite)?;
                     done += block.rows;
@@ -254,7 +254,7 @@ pub(super) fn backward_to_input<T: Tile>(
         let filter = Matrix::new(filter, patch, channels)?.transposed();
         return multiply(gradient, filter, out, Output::Overwrite, Threads::Many);
     }
-    let field = Field::new(sizes)?;
+    let im2col = Im2col::new(sizes)?;
     // Columns of pixels first: the windows of neighbours in a row overlap, and memory that has just been written is slow to read
     // in other pieces than it was written in.
     let down: Vec<(usize, usize)> =
@@ -263,33 +263,33 @@ pub(super) fn backward_to_input<T: Tile>(
         down.iter().map(|(row, col)| (row * sizes.cols.output + col) * channels).collect();
     let windows: Vec<usize> = down
         .iter()
-        .map(|(row, col)| row * sizes.rows.stride * field.line + col * sizes.cols.stride * sizes.depth)
+        .map(|(row, col)| row * sizes.rows.stride * im2col.line + col * sizes.cols.stride * sizes.depth)
         .collect();
     let inner = multiples(channels, 1);
     let (sources, windows, inner) = (Offsets::new(&sources), Offsets::new(&windows), Offsets::new(&inner));
     let len = if sizes.cols.dilation == 1 { sizes.cols.kernel * sizes.depth } else { sizes.depth };
     let segments: Vec<Segment> =
-        (0..patch).step_by(len).map(|first| Segment { first, at: field.taps[first] }).collect();
+        (0..patch).step_by(len).map(|first| Segment { first, at: im2col.taps[first] }).collect();
     let transposed: Vec<T> =
         (0..patch * channels).map(|at| filter[at % patch * channels + at / patch]).collect();
     let cost = sizes.row_cost().saturating_mul(sizes.rows.output);
     parallel::first_error(|keep| {
         parallel::chunks_mut(out, sizes.image_len(), cost, |first, images| {
             let mut each_image = || -> Result<()> {
-                let mut space = field.space::<T>(sizes.rows.output)?;
+                let mut space = im2col.space::<T>(sizes.rows.output)?;
                 let space = space.make_mut::<T>()?;
                 for (at, image) in images.chunks_mut(sizes.image_len()).enumerate() {
                     let data = &gradient[(first + at) * sizes.pixels() * channels..];
                     let left = Scattered { data, rows: sources, cols: inner };
                     space.fill(T::default());
-                    let sums = if field.padded { &mut *space } else { &mut *image };
+                    let sums = if im2col.padded { &mut *space } else { &mut *image };
                     for segment in &segments {
                         let right = Lines { data: &transposed[segment.first..], stride: patch, cols: len };
                         let sums = &mut sums[segment.at..];
                         multiply_scattered(left, right, sums, windows, Output::Accumulate)?;
                     }
-                    if field.padded {
-                        field.unpad(space, image);
+                    if im2col.padded {
+                        im2col.unpad(space, image);
                     }
                 }
                 Ok(())
@@ -316,10 +316,10 @@ pub(super) fn backward_to_filter<T: Tile>(
             (Matrix::new(images, pixels, patch)?, Matrix::new(gradient, pixels, channels)?);
         return multiply(images.transposed(), gradient, out, Output::Overwrite, Threads::Many);
     }
-    let field = Field::new(sizes)?;
+    let im2col = Im2col::new(sizes)?;
     let places = multiples(patch, channels);
     let (windows, taps, places) =
-        (Offsets::new(&field.windows), Offsets::new(&field.taps), Offsets::new(&places));
+        (Offsets::new(&im2col.windows), Offsets::new(&im2col.taps), Offsets::new(&places));
     // Each shard of rows sums up a filter of its own.
     let (rows, row) = (sizes.batch * sizes.rows.output, sizes.cols.output * channels);
     let shard = parallel::shard_len(rows, sizes.row_cost()).unwrap_or(rows);
@@ -328,12 +328,12 @@ pub(super) fn backward_to_filter<T: Tile>(
         let shards = filters.chunks_mut(patch * channels).enumerate();
         parallel::each(shards, |(at, filter)| {
             let mut blocks = || -> Result<()> {
-                let mut space = field.space::<T>(sizes.block_rows())?;
+                let mut space = im2col.space::<T>(sizes.block_rows())?;
                 let space = space.make_mut::<T>()?;
                 for block in sizes.blocks(at * shard, rows.min((at + 1) * shard)) {
                     let first = (block.image * sizes.rows.output + block.row) * row;
                     let right = Lines { data: &gradient[first..], stride: channels, cols: channels };
-                    let data = field.seen(images, block, space);
+                    let data = im2col.seen(images, block, space);
                     let cols = windows.first(block.rows * sizes.cols.output);
                     let patches = Scattered { data, rows: taps, cols };
                     multiply_scattered(patches, right, filter, places, Output::Accumulate)?;

@@ -1,7 +1,7 @@
 //! Depthwise convolutions: every input channel has filters of its own. Output channel `c * multiplier + q` is
 //! input channel `c` under filter `q`.
 
-use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, ensure};
 
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -16,7 +16,8 @@ use super::conv::{
     filter_sizes_shape, sizes_shape,
 };
 use super::window::{Axis, Window, partial_4, rank_4, shape_in};
-use tensorfleet_numeric::real::Real;
+use tensorfleet_numeric::number::Floating;
+use tensorfleet_numeric::stored::{build_computed, build_sums, compute_elements};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -126,21 +127,6 @@ impl Sizes {
     }
 }
 
-fn widened<T: Real>(values: &[T]) -> Vec<T::Wide> {
-    values.iter().map(|x| x.widen()).collect()
-}
-
-fn narrowed<T: Real>(shape: Shape, values: &[T::Wide]) -> Result<Tensor> {
-    Tensor::build::<T>(shape, |out| {
-        out.iter_mut().zip(values).for_each(|(out, &x)| *out = T::narrow(x));
-        Ok(())
-    })
-}
-
-fn zero<T: Real>() -> T::Wide {
-    <T::Wide as num_traits::Zero>::zero()
-}
-
 fn depthwise(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let window = Window::of(node)?;
     dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
@@ -148,49 +134,44 @@ fn depthwise(node: &NodeSpec<'_>) -> Result<KernelBox> {
         rank_4(image.shape(), "input")?;
         let image = window.layout.to_channels_last::<T>(image)?;
         let sizes = Sizes::of(&window, image.shape(), filter.shape())?;
-        let output = forward::<T>(&sizes, image.as_slice::<T>()?, filter.as_slice::<T>()?)?;
+        let (image, filter) = (compute_elements(image.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
+        let output = build_computed::<T>(Shape::new(&sizes.output())?, |out| {
+            forward(&sizes, &image, &filter, out);
+            Ok(())
+        })?;
         ctx.set_output(0, window.layout.restored::<T>(output)?);
         Ok(())
     })))
 }
 
-fn forward<T: Real>(sizes: &Sizes, images: &[T], filter: &[T]) -> Result<Tensor> {
-    let shape = Shape::new(&sizes.output())?;
-    let filter = widened(filter);
+fn forward<T: Floating>(sizes: &Sizes, images: &[T], filter: &[T], out: &mut [T]) {
     let (channels, image_len) = (sizes.channels(), sizes.rows.input * sizes.cols.input * sizes.depth);
     let row_len = sizes.cols.output * channels;
-    Tensor::build::<T>(shape, |out| {
-        if out.is_empty() {
-            return Ok(());
-        }
-        let cost = sizes.pixel_cost().saturating_mul(sizes.cols.output);
-        parallel::chunks_mut(out, row_len, cost, |first, piece| {
-            let mut sums = vec![zero::<T>(); row_len];
-            for (at, out) in piece.chunks_mut(row_len).enumerate() {
-                let (image, row) = ((first + at) / sizes.rows.output, (first + at) % sizes.rows.output);
-                let image = &images[image * image_len..][..image_len];
-                sums.fill(zero::<T>());
-                sizes.visit_row(row, |col, tap, source| {
-                    let sums = &mut sums[col * channels..][..channels];
-                    let (filter, pixel) = (&filter[tap..][..channels], &image[source..][..sizes.depth]);
-                    if sizes.multiplier == 1 {
-                        for ((sum, &f), x) in sums.iter_mut().zip(filter).zip(pixel) {
-                            *sum = *sum + x.widen() * f;
-                        }
-                    } else {
-                        let by_channel =
-                            sums.chunks_mut(sizes.multiplier).zip(filter.chunks(sizes.multiplier));
-                        for ((sums, filter), x) in by_channel.zip(pixel) {
-                            let x = x.widen();
-                            sums.iter_mut().zip(filter).for_each(|(sum, &f)| *sum = *sum + x * f);
-                        }
+    if out.is_empty() {
+        return;
+    }
+    let cost = sizes.pixel_cost().saturating_mul(sizes.cols.output);
+    parallel::chunks_mut(out, row_len, cost, |first, piece| {
+        for (at, sums) in piece.chunks_mut(row_len).enumerate() {
+            let (image, row) = ((first + at) / sizes.rows.output, (first + at) % sizes.rows.output);
+            let image = &images[image * image_len..][..image_len];
+            sums.fill(T::ZERO);
+            sizes.visit_row(row, |col, tap, source| {
+                let sums = &mut sums[col * channels..][..channels];
+                let (filter, pixel) = (&filter[tap..][..channels], &image[source..][..sizes.depth]);
+                if sizes.multiplier == 1 {
+                    for ((sum, &f), &x) in sums.iter_mut().zip(filter).zip(pixel) {
+                        *sum = *sum + x * f;
                     }
-                });
-                out.iter_mut().zip(&sums).for_each(|(out, &sum)| *out = T::narrow(sum));
-            }
-        });
-        Ok(())
-    })
+                } else {
+                    let by_channel = sums.chunks_mut(sizes.multiplier).zip(filter.chunks(sizes.multiplier));
+                    for ((sums, filter), &x) in by_channel.zip(pixel) {
+                        sums.iter_mut().zip(filter).for_each(|(sum, &f)| *sum = *sum + x * f);
+                    }
+                }
+            });
+        }
+    });
 }
 
 fn depthwise_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -202,20 +183,22 @@ fn depthwise_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let gradient = window.layout.to_channels_last::<T>(gradient)?;
         let sizes = Sizes::of(&window, &input, filter.shape())?;
         sizes.check_gradient(gradient.shape())?;
-        let output = backward_to_input::<T>(&sizes, input, gradient.as_slice::<T>()?, filter.as_slice::<T>()?)?;
+        let (gradient, filter) = (compute_elements(gradient.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
+        let output = build_sums::<T>(input, |sums| {
+            backward_to_input(&sizes, &gradient, &filter, sums);
+            Ok(())
+        })?;
         ctx.set_output(0, window.layout.restored::<T>(output)?);
         Ok(())
     })))
 }
 
-fn backward_to_input<T: Real>(sizes: &Sizes, shape: Shape, gradient: &[T], filter: &[T]) -> Result<Tensor> {
-    let filter = widened(filter);
+fn backward_to_input<T: Floating>(sizes: &Sizes, gradient: &[T], filter: &[T], sums: &mut [T]) {
     let (channels, depth) = (sizes.channels(), sizes.depth);
     let (image_len, row_len) = (sizes.rows.input * sizes.cols.input * depth, sizes.cols.output * channels);
-    let mut sums = vec![zero::<T>(); shape.num_elements()];
     if !sums.is_empty() && !gradient.is_empty() {
         let cost = sizes.pixel_cost().saturating_mul(sizes.cols.output * sizes.rows.output);
-        parallel::chunks_mut(&mut sums, image_len, cost, |first, images| {
+        parallel::chunks_mut(sums, image_len, cost, |first, images| {
             for (at, image) in images.chunks_mut(image_len).enumerate() {
                 for row in 0..sizes.rows.output {
                     let gradient = &gradient[((first + at) * sizes.rows.output + row) * row_len..][..row_len];
@@ -225,8 +208,8 @@ fn backward_to_input<T: Real>(sizes: &Sizes, shape: Shape, gradient: &[T], filte
                         for ((sum, gradient), filter) in
                             image[source..][..depth].iter_mut().zip(gradient).zip(filter)
                         {
-                            for (g, &f) in gradient.iter().zip(filter) {
-                                *sum = *sum + g.widen() * f;
+                            for (&g, &f) in gradient.iter().zip(filter) {
+                                *sum = *sum + g * f;
                             }
                         }
                     });
@@ -234,7 +217,6 @@ fn backward_to_input<T: Real>(sizes: &Sizes, shape: Shape, gradient: &[T], filte
             }
         });
     }
-    narrowed::<T>(shape, &sums)
 }
 
 fn depthwise_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -247,23 +229,28 @@ fn depthwise_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let gradient = window.layout.to_channels_last::<T>(gradient)?;
         let sizes = Sizes::of(&window, image.shape(), &filter)?;
         sizes.check_gradient(gradient.shape())?;
-        ctx.set_output(0, backward_to_filter::<T>(&sizes, filter, image.as_slice::<T>()?, gradient.as_slice::<T>()?)?);
+        let (image, gradient) = (compute_elements(image.as_slice::<T>()?), compute_elements(gradient.as_slice::<T>()?));
+        let output = build_sums::<T>(filter, |total| {
+            backward_to_filter(&sizes, &image, &gradient, total);
+            Ok(())
+        })?;
+        ctx.set_output(0, output);
         Ok(())
     })))
 }
 
-fn backward_to_filter<T: Real>(sizes: &Sizes, shape: Shape, images: &[T], gradient: &[T]) -> Result<Tensor> {
+fn backward_to_filter<T: Floating>(sizes: &Sizes, images: &[T], gradient: &[T], total: &mut [T]) {
     let (channels, depth) = (sizes.channels(), sizes.depth);
     let (image_len, row_len) = (sizes.rows.input * sizes.cols.input * depth, sizes.cols.output * channels);
     let rows = sizes.batch * sizes.rows.output;
     if gradient.is_empty() || images.is_empty() || rows == 0 {
-        return Tensor::zeros(T::DTYPE, shape);
+        return;
     }
     // Each shard of output rows sums up a filter of its own.
     let cost = sizes.pixel_cost().saturating_mul(sizes.cols.output);
     let shard = parallel::shard_len(rows, cost).unwrap_or(rows);
-    let mut filters = vec![zero::<T>(); rows.div_ceil(shard) * shape.num_elements()];
-    let shards = filters.chunks_mut(shape.num_elements()).zip(gradient.chunks(shard * row_len)).enumerate();
+    let mut filters = vec![T::ZERO; rows.div_ceil(shard) * total.len()];
+    let shards = filters.chunks_mut(total.len()).zip(gradient.chunks(shard * row_len)).enumerate();
     parallel::each(shards, |(at, (filter, gradient))| {
         for (i, gradient) in gradient.chunks(row_len).enumerate() {
             let (image, row) = ((at * shard + i) / sizes.rows.output, (at * shard + i) % sizes.rows.output);
@@ -271,16 +258,13 @@ fn backward_to_filter<T: Real>(sizes: &Sizes, shape: Shape, images: &[T], gradie
             sizes.visit_row(row, |col, tap, source| {
                 let filter = filter[tap..][..channels].chunks_mut(sizes.multiplier);
                 let gradient = gradient[col * channels..][..channels].chunks(sizes.multiplier);
-                for ((sums, gradient), x) in filter.zip(gradient).zip(&image[source..][..depth]) {
-                    let x = x.widen();
-                    sums.iter_mut().zip(gradient).for_each(|(sum, g)| *sum = *sum + x * g.widen());
+                for ((sums, gradient), &x) in filter.zip(gradient).zip(&image[source..][..depth]) {
+                    sums.iter_mut().zip(gradient).for_each(|(sum, &g)| *sum = *sum + x * g);
                 }
             });
         }
     });
-    let mut total = vec![zero::<T>(); shape.num_elements()];
-    for filter in filters.chunks(shape.num_elements()) {
+    for filter in filters.chunks(total.len()) {
         total.iter_mut().zip(filter).for_each(|(total, &part)| *total = *total + part);
     }
-    narrowed::<T>(shape, &total)
 }

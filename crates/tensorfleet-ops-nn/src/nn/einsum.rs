@@ -14,9 +14,10 @@ use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
 
-use super::bias::Addend;
 use super::einsum_gradient::einsum_gradient;
 use tensorfleet_numeric::gemm::{Matrix, Multiply, Output, Threads, multiply};
+use tensorfleet_numeric::number::Number;
+use tensorfleet_numeric::stored::{Stored, stored_elements};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("Einsum", "inputs: N * T -> output: T")
@@ -238,7 +239,7 @@ fn walk(dims: &[usize], strides: &[usize], mut visit: impl FnMut(usize)) {
 }
 
 /// An operand with its dimensions in the given order, all others summed up.
-fn arranged<'a, T: Addend>(
+fn arranged<'a, T: Stored<Compute: Number>>(
     data: &'a [T],
     strides: &[(Label, usize)],
     order: &[Label],
@@ -260,15 +261,15 @@ fn arranged<'a, T: Addend>(
     }
     // Bounded by the memory limit before anything grows.
     Tensor::allocate(T::DTYPE, Shape::new(&dims)?)?;
-    let mut elements = Vec::with_capacity(count);
+    let mut sums: Vec<T::Compute> = Vec::with_capacity(count);
     let (inner_dims, inner): (Vec<usize>, Vec<usize>) =
         summed.iter().map(|&(label, stride)| (sizes.size(label), stride)).unzip();
     walk(&dims, &outer, |offset| {
-        let mut sum = T::ZERO;
-        walk(&inner_dims, &inner, |more| sum = data[offset + more].add_to(sum));
-        elements.push(T::rounded(sum));
+        let mut sum = <T::Compute as Number>::ZERO;
+        walk(&inner_dims, &inner, |more| sum = sum.plus(data[offset + more].widened()));
+        sums.push(sum);
     });
-    Ok(Cow::Owned(elements))
+    Ok(Cow::Owned(stored_elements(&sums)))
 }
 
 fn einsum(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -277,7 +278,7 @@ fn einsum(node: &NodeSpec<'_>) -> Result<KernelBox> {
         num_complex::Complex<f64>] => Ok(KernelBox::from_fn(move |ctx| run::<T>(ctx, &equation))))
 }
 
-fn run<T: Multiply + Addend>(ctx: &mut Context<'_>, equation: &Equation) -> Result<()> {
+fn run<T: Multiply + Stored<Compute: Number>>(ctx: &mut Context<'_>, equation: &Equation) -> Result<()> {
     let inputs = (0..ctx.num_inputs()).map(|index| ctx.input(index)).collect::<Result<Vec<_>>>()?;
     let resolved = equation.resolve(&inputs.iter().map(|input| input.shape()).collect::<Vec<_>>())?;
     let mut operands = Vec::new();
@@ -314,7 +315,7 @@ fn unique(labels: impl Iterator<Item = Label>) -> Vec<Label> {
 type View<'a, T> = (&'a [T], &'a [(Label, usize)]);
 
 /// The product of two operands, as `[batch, free labels of a, free labels of b]`.
-fn contract<T: Multiply + Addend>(
+fn contract<T: Multiply + Stored<Compute: Number>>(
     a: View<'_, T>,
     b: View<'_, T>,
     sizes: &Resolved,

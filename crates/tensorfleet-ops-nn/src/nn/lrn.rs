@@ -1,6 +1,6 @@
 //! Local response normalisation across channels, and the halved sum of squares.
 
-use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, ensure};
 
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -10,7 +10,10 @@ use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input, scalars};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_threads::parallel;
 
-use tensorfleet_numeric::real::Real;
+use tensorfleet_numeric::number::Floating;
+use tensorfleet_numeric::stored::{
+    Stored, build_computed, build_floats, check_narrow, compute_elements, floats_of,
+};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -100,20 +103,20 @@ fn depth_of(shape: &Shape, name: &str) -> Result<usize> {
 
 fn lrn(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let response = Response::of(node)?;
-    dispatch!(node.dtype()?, T in [f32, half::f16, half::bf16] => Ok(KernelBox::from_fn(move |ctx| {
+    check_narrow(node.dtype()?)?;
+    Ok(KernelBox::from_fn(move |ctx| {
         let input = ctx.input(0)?;
         let depth = depth_of(input.shape(), "in")?;
-        let from = input.as_slice::<T>()?;
-        let output = Tensor::build::<T>(input.shape().clone(), |out| {
+        let from = floats_of(input)?;
+        let output = build_floats(input.dtype(), input.shape().clone(), |out| {
             if !out.is_empty() {
                 parallel::chunks_mut(out, depth, response.cost(depth), |first, piece| {
-                    let (mut pixel, mut bases) = (vec![0.0; depth], vec![0.0; depth]);
+                    let mut bases = vec![0.0; depth];
                     let pixels = from[first * depth..].chunks(depth);
-                    for (out, from) in piece.chunks_mut(depth).zip(pixels) {
-                        pixel.iter_mut().zip(from).for_each(|(x, from)| *x = from.widen());
-                        response.bases(&pixel, &mut bases);
-                        for ((out, x), base) in out.iter_mut().zip(&pixel).zip(&bases) {
-                            *out = T::narrow(x * base.powf(-response.beta));
+                    for (out, pixel) in piece.chunks_mut(depth).zip(pixels) {
+                        response.bases(pixel, &mut bases);
+                        for ((out, x), base) in out.iter_mut().zip(pixel).zip(&bases) {
+                            *out = x * base.powf(-response.beta);
                         }
                     }
                 });
@@ -122,12 +125,13 @@ fn lrn(node: &NodeSpec<'_>) -> Result<KernelBox> {
         })?;
         ctx.set_output(0, output);
         Ok(())
-    })))
+    }))
 }
 
 fn lrn_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let response = Response::of(node)?;
-    dispatch!(node.dtype()?, T in [f32, half::f16, half::bf16] => Ok(KernelBox::from_fn(move |ctx| {
+    check_narrow(node.dtype()?)?;
+    Ok(KernelBox::from_fn(move |ctx| {
         let (gradient, image, normed) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
         let depth = depth_of(gradient.shape(), "inputs")?;
         ensure!(
@@ -135,18 +139,23 @@ fn lrn_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
             InvalidArgument,
             "input_grads, input_image, and out_image should have the same shape"
         );
-        let (gradients, images, normed) = (gradient.as_slice::<T>()?, image.as_slice::<T>()?, normed.as_slice::<T>()?);
-        let output = Tensor::build::<T>(gradient.shape().clone(), |out| {
+        let (gradients, images, normed) = (floats_of(gradient)?, floats_of(image)?, floats_of(normed)?);
+        let output = build_floats(gradient.dtype(), gradient.shape().clone(), |out| {
             if !out.is_empty() {
                 parallel::chunks_mut(out, depth, response.cost(depth) * 2, |first, piece| {
-                    let [mut pixel, mut bases, mut sums] = [(); 3].map(|_| vec![0.0; depth]);
-                    for (at, out) in piece.chunks_mut(depth).enumerate() {
+                    let mut bases = vec![0.0; depth];
+                    for (at, sums) in piece.chunks_mut(depth).enumerate() {
                         let range = (first + at) * depth..(first + at + 1) * depth;
-                        let (gradient, normed) = (&gradients[range.clone()], &normed[range.clone()]);
-                        pixel.iter_mut().zip(&images[range]).for_each(|(x, image)| *x = image.widen());
-                        response.bases(&pixel, &mut bases);
-                        grad_of_pixel(&response, &pixel, &bases, gradient, normed, &mut sums);
-                        out.iter_mut().zip(&sums).for_each(|(out, &sum)| *out = T::narrow(sum));
+                        let pixel = &images[range.clone()];
+                        response.bases(pixel, &mut bases);
+                        grad_of_pixel(
+                            &response,
+                            pixel,
+                            &bases,
+                            &gradients[range.clone()],
+                            &normed[range],
+                            sums,
+                        );
                     }
                 });
             }
@@ -154,23 +163,23 @@ fn lrn_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
         })?;
         ctx.set_output(0, output);
         Ok(())
-    })))
+    }))
 }
 
 /// Each output channel depends on its own input channel through the numerator, and on all neighbours through the
 /// denominator.
-fn grad_of_pixel<T: Real<Wide = f32>>(
+fn grad_of_pixel(
     response: &Response,
     pixel: &[f32],
     bases: &[f32],
-    gradient: &[T],
-    normed: &[T],
+    gradient: &[f32],
+    normed: &[f32],
     sums: &mut [f32],
 ) {
     sums.fill(0.0);
-    for (channel, (gradient, normed)) in gradient.iter().zip(normed).enumerate() {
-        let (gradient, base) = (gradient.widen(), bases[channel]);
-        let shared = -2.0 * response.alpha * response.beta * normed.widen() / base * gradient;
+    for (channel, (&gradient, &normed)) in gradient.iter().zip(normed).enumerate() {
+        let base = bases[channel];
+        let shared = -2.0 * response.alpha * response.beta * normed / base * gradient;
         for neighbour in response.neighbours(channel, pixel.len()) {
             sums[neighbour] += pixel[neighbour] * shared;
         }
@@ -182,39 +191,45 @@ fn grad_of_pixel<T: Real<Wide = f32>>(
 const BLOCK: usize = 4096;
 
 tensorfleet_numeric::simd_dispatch! {
-    fn sum_of_squares[T: Real](values: &[T]) -> T::Wide {
-        let mut lanes = [<T::Wide as num_traits::Zero>::zero(); 16];
+    fn sum_of_squares[T: Floating](values: &[T]) -> T {
+        let mut lanes = [T::ZERO; 16];
         let (blocks, rest) = values.as_chunks::<16>();
         for block in blocks {
-            lanes.iter_mut().zip(block).for_each(|(sum, x)| *sum = *sum + x.widen() * x.widen());
+            lanes.iter_mut().zip(block).for_each(|(sum, &x)| *sum = *sum + x * x);
         }
-        rest.iter().map(|x| x.widen() * x.widen()).chain(lanes).sum()
+        rest.iter().map(|&x| x * x).chain(lanes).fold(T::ZERO, |sum, x| sum + x)
     }
 }
 
 fn l2_loss(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(|ctx| {
-        let loss = half_sum_of_squares(ctx.input(0)?.as_slice::<T>()?);
-        ctx.set_output(0, Tensor::scalar(loss));
-        Ok(())
-    })))
+    dispatch!(node.dtype()?, T in floating => Ok(l2_loss_kernel::<T>()))
 }
 
-fn half_sum_of_squares<T: Real>(values: &[T]) -> T {
-    use tensorfleet_numeric::real::Wide;
-    let mut sums = vec![<T::Wide as num_traits::Zero>::zero(); values.len().div_ceil(BLOCK)];
+fn l2_loss_kernel<S: Stored<Compute: Floating>>() -> KernelBox {
+    KernelBox::from_fn(|ctx| {
+        let values = compute_elements(ctx.input(0)?.as_slice::<S>()?);
+        let loss = build_computed::<S>(Shape::scalar(), |loss| {
+            loss.fill(half_sum_of_squares(&values));
+            Ok(())
+        })?;
+        ctx.set_output(0, loss);
+        Ok(())
+    })
+}
+
+fn half_sum_of_squares<T: Floating>(values: &[T]) -> T {
+    let mut sums = vec![T::ZERO; values.len().div_ceil(BLOCK)];
     parallel::chunks_mut(&mut sums, 1, BLOCK * 15, |first, piece| {
         let blocks = values[first * BLOCK..].chunks(BLOCK);
         piece.iter_mut().zip(blocks).for_each(|(sum, block)| *sum = sum_of_squares(block));
     });
-    T::narrow(sums.into_iter().sum::<T::Wide>() * T::Wide::constant(0.5))
+    sums.into_iter().fold(T::ZERO, |sum, x| sum + x) * T::constant(0.5)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::{TestOp, test_op};
-    use tensorfleet_core::{Code, DType};
+    use tensorfleet_core::{Code, DType, Tensor};
 
     fn pixel(values: [f32; 4]) -> Tensor {
         Tensor::from_slice(&values, &[1, 1, 1, 4]).unwrap()

@@ -14,7 +14,8 @@ use tensorfleet_threads::parallel;
 
 use super::activations::{Activation, Loop};
 use tensorfleet_numeric::gemm::{Matrix, Multiply, Output, Threads, multiply};
-use tensorfleet_numeric::real::Real;
+use tensorfleet_numeric::number::Floating;
+use tensorfleet_numeric::stored::{Stored, compute_elements, update_computed};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -188,8 +189,15 @@ fn fused_matmul(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// The end of a fused computation: `activation(value + bias)` for rows as long as `bias`.
-pub(super) fn add_bias_and_activate<T: Real>(values: &mut [T], bias: &[T], activation: Activation) {
-    activation.drive(BiasThen { values, bias, cost: activation.cost() });
+pub(super) fn add_bias_and_activate<S: Stored<Compute: Floating>>(
+    values: &mut [S],
+    bias: &[S],
+    activation: Activation,
+) {
+    let bias = compute_elements(bias);
+    update_computed(values, |values| {
+        activation.drive(BiasThen { values, bias: &bias, cost: activation.cost() });
+    });
 }
 
 struct BiasThen<'a, T> {
@@ -198,17 +206,15 @@ struct BiasThen<'a, T> {
     cost: usize,
 }
 
-impl<T: Real> Loop<T::Wide> for BiasThen<'_, T> {
+impl<T: Floating> Loop<T> for BiasThen<'_, T> {
     type Output = ();
-    fn run(self, function: impl Fn(T::Wide) -> T::Wide + Copy + Send + Sync) {
+    fn run(self, function: impl Fn(T) -> T + Copy + Send + Sync + 'static) {
         let cols = self.bias.len();
         if cols == 0 {
             return;
         }
         parallel::chunks_mut(self.values, cols, cols * self.cost, |_, piece| {
-            finish_rows(piece, self.bias, &move |x: T, bias: T| {
-                T::narrow(function(x.widen() + bias.widen()))
-            });
+            finish_rows(piece, self.bias, &move |x: T, bias: T| function(x + bias));
         });
     }
 }

@@ -11,7 +11,6 @@ mod convolve;
 mod depthwise;
 mod einsum;
 mod einsum_gradient;
-mod elementwise;
 mod linalg;
 mod linalg_gradients;
 mod lrn;

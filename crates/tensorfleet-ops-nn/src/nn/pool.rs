@@ -3,7 +3,7 @@
 //! The gradient of a maximum goes to the first largest pixel of its window, in row-major order. A mean counts only
 //! the pixels of its window that lie in the image.
 
-use num_traits::{Bounded, NumCast, Zero};
+use num_traits::Bounded;
 use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use tensorfleet_kernel::gradients::{Differential, Grad, Grads};
@@ -14,11 +14,11 @@ use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_threads::parallel;
 
-use super::bias::Addend;
 use super::conv::sizes_shape;
 use super::pool_depth::DepthPool;
 use super::window::{Axis, Border, Run, Window, four, partial_4, rank_4, shape_in};
-use tensorfleet_numeric::real::Real;
+use tensorfleet_numeric::number::{Floating, Number};
+use tensorfleet_numeric::stored::{Stored, build_computed, build_sums, compute_elements};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -316,7 +316,7 @@ pub(super) fn max_pool_grad(dtype: DType, attrs: &PoolAttrs) -> Result<KernelBox
     })))
 }
 
-fn send_to_maxima<T: Addend + PartialOrd>(sizes: &Sizes, images: &[T], gradient: &[T], out: &mut [T]) {
+fn send_to_maxima<T: Number + PartialOrd>(sizes: &Sizes, images: &[T], gradient: &[T], out: &mut [T]) {
     sizes.for_each_gradient(out, |at, window, start, out| {
         let image = &images[at * sizes.image_len()..][..sizes.image_len()];
         let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
@@ -393,7 +393,7 @@ struct ToMaxima<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Addend + PartialOrd> Piece for ToMaxima<'_, T> {
+impl<T: Number + PartialOrd> Piece for ToMaxima<'_, T> {
     #[inline(always)]
     fn piece<const L: usize>(&mut self, first: usize) {
         let Some(source) = self.window.first_source() else { return };
@@ -423,23 +423,23 @@ fn avg_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
     })))
 }
 
-fn means<T: Real>(sizes: &Sizes, images: &[T]) -> Result<Tensor> {
-    Tensor::build::<T>(sizes.output()?, |out| {
-        sizes.for_each_pixel(images, out, |image, window, out| {
-            let mut sums: smallvec::SmallVec<[T::Wide; 64]> = smallvec::smallvec![Zero::zero(); out.len()];
-            for source in window.sources() {
-                sums.iter_mut().zip(&image[source..]).for_each(|(sum, x)| *sum = *sum + x.widen());
-            }
-            let count: T::Wide = wide_count(window.len());
-            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::narrow(sum / count));
-        });
+fn means<S: Stored<Compute: Floating>>(sizes: &Sizes, images: &[S]) -> Result<Tensor> {
+    let images = compute_elements(images);
+    build_computed::<S>(sizes.output()?, |out| {
+        write_means(sizes, &images, out);
         Ok(())
     })
 }
 
-/// A count of pixels as a number.
-fn wide_count<W: NumCast + Zero>(count: usize) -> W {
-    W::from(count).unwrap_or_else(W::zero)
+fn write_means<T: Floating>(sizes: &Sizes, images: &[T], out: &mut [T]) {
+    sizes.for_each_pixel(images, out, |image, window, out| {
+        out.fill(T::ZERO);
+        for source in window.sources() {
+            out.iter_mut().zip(&image[source..]).for_each(|(sum, &x)| *sum = *sum + x);
+        }
+        let count = T::from_count(window.len());
+        out.iter_mut().for_each(|sum| *sum = *sum / count);
+    });
 }
 
 fn avg_pool_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -458,20 +458,23 @@ fn avg_pool_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     })))
 }
 
-fn spread<T: Real>(sizes: &Sizes, shape: Shape, gradient: &[T]) -> Result<Tensor> {
-    let mut sums: Vec<T::Wide> = vec![Zero::zero(); shape.num_elements()];
-    sizes.for_each_gradient(&mut sums, |at, window, start, out| {
-        let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
-        let count: T::Wide = wide_count(window.len());
-        for source in window.sources() {
-            let out = &mut out[source..source + sizes.depth];
-            out.iter_mut().zip(gradient).for_each(|(sum, g)| *sum = *sum + g.widen() / count);
-        }
-    });
-    Tensor::build::<T>(shape, |out| {
-        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::narrow(sum));
+fn spread<S: Stored<Compute: Floating>>(sizes: &Sizes, shape: Shape, gradient: &[S]) -> Result<Tensor> {
+    let gradient = compute_elements(gradient);
+    build_sums::<S>(shape, |sums| {
+        add_shares(sizes, &gradient, sums);
         Ok(())
     })
+}
+
+fn add_shares<T: Floating>(sizes: &Sizes, gradient: &[T], sums: &mut [T]) {
+    sizes.for_each_gradient(sums, |at, window, start, out| {
+        let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
+        let count = T::from_count(window.len());
+        for source in window.sources() {
+            let out = &mut out[source..source + sizes.depth];
+            out.iter_mut().zip(gradient).for_each(|(sum, &g)| *sum = *sum + g / count);
+        }
+    });
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, ensure};
 
-use super::bias::Addend;
 use super::pool::{Pool, image_in, pool_shape};
 use super::window::rank_4;
 use tensorfleet_kernel::gradients::{Differential, Grads};
@@ -14,6 +13,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
+use tensorfleet_numeric::number::Number;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -122,7 +122,7 @@ fn pool_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// Adds each gradient where its place says; places of image `n` count from `n * image_len`.
-fn send<T: Addend>(
+fn send<T: Number>(
     gradient: &[T],
     places: &[i64],
     image_len: usize,

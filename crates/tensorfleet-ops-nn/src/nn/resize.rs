@@ -13,9 +13,9 @@ use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_threads::parallel;
 
-use super::bias::Addend;
 use super::window::{partial_4, rank_4};
-use tensorfleet_numeric::real::{Real, Wide};
+use tensorfleet_numeric::number::{Floating, Number};
+use tensorfleet_numeric::stored::build_sums;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -221,18 +221,19 @@ fn resize_bilinear_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let grid = Grid::of(node)?;
     dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
         let (gradient, original) = (ctx.input(0)?, ctx.input(1)?.shape());
-        let sums = bilinear_gradient::<T>(&grid, gradient, original)?;
-        let output = Tensor::build::<T>(original.clone(), |out| {
-            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::narrow(sum));
-            Ok(())
-        })?;
+        let output = build_sums::<T>(original.clone(), |sums| bilinear_gradient(&grid, gradient, original, sums))?;
         ctx.set_output(0, output);
         Ok(())
     })))
 }
 
 /// Shares are single precision, as the gradient is; sums are as precise as the image.
-fn bilinear_gradient<T: Real>(grid: &Grid, gradient: &Tensor, original: &Shape) -> Result<Vec<T::Wide>> {
+fn bilinear_gradient<T: Floating>(
+    grid: &Grid,
+    gradient: &Tensor,
+    original: &Shape,
+    sums: &mut [T],
+) -> Result<()> {
     ensure!(
         gradient.shape().rank() == 4,
         InvalidArgument,
@@ -248,14 +249,13 @@ fn bilinear_gradient<T: Real>(grid: &Grid, gradient: &Tensor, original: &Shape) 
         "Batch and depth of grads {} and of the original image {original} must match",
         gradient.shape()
     );
-    let mut sums = vec![<T::Wide as num_traits::Zero>::zero(); original.num_elements()];
     let gradient = gradient.as_slice::<f32>()?;
     if sums.is_empty() || gradient.is_empty() {
-        return Ok(sums);
+        return Ok(());
     }
     let (rows, cols) = (grid.between(height, resized_height)?, grid.between(width, resized_width)?);
     let (image_len, resized_len) = (height * width * depth, resized_height * resized_width * depth);
-    parallel::chunks_mut(&mut sums, image_len, resized_len.saturating_mul(300), |first, images| {
+    parallel::chunks_mut(sums, image_len, resized_len.saturating_mul(300), |first, images| {
         for (at, image) in images.chunks_mut(image_len).enumerate() {
             let mut gradient = gradient[(first + at) * resized_len..].chunks(depth);
             for row in &rows {
@@ -263,9 +263,8 @@ fn bilinear_gradient<T: Real>(grid: &Grid, gradient: &Tensor, original: &Shape) 
                     for (y, row_share) in [(row.lower, 1.0 - row.share), (row.upper, row.share)] {
                         for (x, col_share) in [(col.lower, 1.0 - col.share), (col.upper, col.share)] {
                             let pixel = &mut image[(y * width + x) * depth..][..depth];
-
                             pixel.iter_mut().zip(gradient).for_each(|(sum, g)| {
-                                *sum = *sum + T::Wide::constant((g * row_share * col_share) as f64);
+                                *sum = *sum + T::constant((g * row_share * col_share) as f64);
                             });
                         }
                     }
@@ -273,7 +272,7 @@ fn bilinear_gradient<T: Real>(grid: &Grid, gradient: &Tensor, original: &Shape) 
             }
         }
     });
-    Ok(sums)
+    Ok(())
 }
 
 fn resize_nearest(node: &NodeSpec<'_>) -> Result<KernelBox> {

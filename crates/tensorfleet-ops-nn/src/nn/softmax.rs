@@ -15,7 +15,8 @@ use tensorfleet_kernel::shape_context::{ShapeContext, broadcast_shapes, integers
 use tensorfleet_numeric::dispatch;
 use tensorfleet_threads::parallel;
 
-use tensorfleet_numeric::real::{Real, Wide};
+use tensorfleet_numeric::number::Floating;
+use tensorfleet_numeric::stored::{Stored, build_computed, build_sums, compute_elements};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -113,75 +114,75 @@ const LANES: usize = 16;
 
 /// The largest element; NaN is passed over (it shows up in the sum anyway).
 #[inline(always)]
-fn maximum<T: Real>(row: &[T]) -> T::Wide {
-    let larger = |a: T::Wide, b: T::Wide| if b > a { b } else { a };
-    let mut lanes = [<T::Wide as num_traits::Float>::neg_infinity(); LANES];
+fn maximum<T: Floating>(row: &[T]) -> T {
+    let larger = |a: T, b: T| if b > a { b } else { a };
+    let mut lanes = [T::LOWEST; LANES];
     let (blocks, rest) = row.as_chunks::<LANES>();
     for block in blocks {
-        lanes.iter_mut().zip(block).for_each(|(max, x)| *max = larger(*max, x.widen()));
+        lanes.iter_mut().zip(block).for_each(|(max, &x)| *max = larger(*max, x));
     }
-    rest.iter().map(|x| x.widen()).chain(lanes).fold(lanes[0], larger)
+    rest.iter().copied().chain(lanes).fold(lanes[0], larger)
 }
 
 /// The sum of all elements.
 #[inline(always)]
-fn sum<W: Wide>(row: &[W]) -> W {
-    let mut lanes = [W::zero(); LANES];
+fn sum<T: Floating>(row: &[T]) -> T {
+    let mut lanes = [T::ZERO; LANES];
     let (blocks, rest) = row.as_chunks::<LANES>();
     for block in blocks {
         lanes.iter_mut().zip(block).for_each(|(sum, &x)| *sum = *sum + x);
     }
-    rest.iter().copied().chain(lanes).fold(W::zero(), |sum, x| sum + x)
+    rest.iter().copied().chain(lanes).fold(T::ZERO, |sum, x| sum + x)
 }
 
 /// A row of logits, prepared: its exponentials with the maximum subtracted, and their sum.
-struct Exponentials<W> {
-    maximum: W,
-    sum: W,
+struct Exponentials<T> {
+    maximum: T,
+    sum: T,
 }
 
 #[inline(always)]
-fn exponentials<T: Real>(row: &[T], powers: &mut [T::Wide]) -> Exponentials<T::Wide> {
+fn exponentials<T: Floating>(row: &[T], powers: &mut [T]) -> Exponentials<T> {
     let maximum = maximum(row);
-    powers.iter_mut().zip(row).for_each(|(power, x)| *power = (x.widen() - maximum).fast_exp_of_negative());
+    powers.iter_mut().zip(row).for_each(|(power, &x)| *power = (x - maximum).exp_of_negative());
     Exponentials { maximum, sum: sum(powers) }
 }
 
 tensorfleet_numeric::simd_dispatch_widest! {
-    fn softmax_row[T: Real](logits: &[T], out: &mut [T], powers: &mut [T::Wide]) {
+    fn softmax_row[T: Floating](logits: &[T], out: &mut [T], powers: &mut [T], infinities_apart: bool) {
         let Exponentials { maximum, sum: total } = exponentials(logits, powers);
-        if maximum == <T::Wide as num_traits::Float>::infinity() && keeps_infinities_apart(T::DTYPE) {
+        if maximum == T::HIGHEST && infinities_apart {
             return overwhelmed_row(logits, out);
         }
-        let scale = <T::Wide as num_traits::One>::one() / total;
-        out.iter_mut().zip(&*powers).for_each(|(out, &power)| *out = T::narrow(power * scale));
+        let scale = T::ONE / total;
+        out.iter_mut().zip(&*powers).for_each(|(out, &power)| *out = power * scale);
     }
 
-    fn log_softmax_row[T: Real](logits: &[T], out: &mut [T], powers: &mut [T::Wide]) {
+    fn log_softmax_row[T: Floating](logits: &[T], out: &mut [T], powers: &mut [T]) {
         let Exponentials { maximum, sum } = exponentials(logits, powers);
-        let log_sum = sum.fast_ln();
-        out.iter_mut().zip(logits).for_each(|(out, x)| *out = T::narrow((x.widen() - maximum) - log_sum));
+        let log_sum = sum.ln();
+        out.iter_mut().zip(logits).for_each(|(out, &x)| *out = (x - maximum) - log_sum);
     }
 
     /// Writes `softmax(logits) - labels` and returns the loss.
-    fn cross_entropy_row[T: Real](logits: &[T], labels: &[T], out: &mut [T], powers: &mut [T::Wide]) -> T::Wide {
+    fn cross_entropy_row[T: Floating](logits: &[T], labels: &[T], out: &mut [T], powers: &mut [T]) -> T {
         let Exponentials { maximum, sum: total } = exponentials(logits, powers);
-        let log_sum = total.fast_ln();
+        let log_sum = total.ln();
         for ((out, power), label) in out.iter_mut().zip(&*powers).zip(labels) {
-            *out = T::narrow(*power / total - label.widen());
+            *out = *power / total - *label;
         }
         for ((power, x), label) in powers.iter_mut().zip(logits).zip(labels) {
-            *power = label.widen() * (log_sum - (x.widen() - maximum));
+            *power = *label * (log_sum - (*x - maximum));
         }
         sum(powers)
     }
 
     /// The same with a label that is 1 for one class.
-    fn sparse_cross_entropy_row[T: Real](logits: &[T], label: usize, out: &mut [T], powers: &mut [T::Wide]) -> T::Wide {
+    fn sparse_cross_entropy_row[T: Floating](logits: &[T], label: usize, out: &mut [T], powers: &mut [T]) -> T {
         let Exponentials { maximum, sum } = exponentials(logits, powers);
-        out.iter_mut().zip(&*powers).for_each(|(out, &power)| *out = T::narrow(power / sum));
-        out[label] = T::narrow(powers[label] / sum - <T::Wide as num_traits::One>::one());
-        sum.fast_ln() - (logits[label].widen() - maximum)
+        out.iter_mut().zip(&*powers).for_each(|(out, &power)| *out = power / sum);
+        out[label] = powers[label] / sum - T::ONE;
+        sum.ln() - (logits[label] - maximum)
     }
 }
 
@@ -193,39 +194,37 @@ fn keeps_infinities_apart(dtype: DType) -> bool {
 
 /// The softmax of a row whose maximum is infinite: nothing is left for finite logits.
 #[cold]
-fn overwhelmed_row<T: Real>(logits: &[T], out: &mut [T]) {
-    let (zero, nan) = (<T::Wide as num_traits::Zero>::zero(), <T::Wide as num_traits::Float>::nan());
-    for (out, x) in out.iter_mut().zip(logits) {
-        let x = x.widen();
-        let is_finite_or_less = x < <T::Wide as num_traits::Float>::infinity();
-        *out = T::narrow(if is_finite_or_less { zero } else { nan });
+fn overwhelmed_row<T: Floating>(logits: &[T], out: &mut [T]) {
+    let nan = T::constant(f64::NAN);
+    for (out, &x) in out.iter_mut().zip(logits) {
+        *out = if x < T::HIGHEST { T::ZERO } else { nan };
     }
 }
 
+/// Writes a row of the output from a row of the input, with scratch space as long as a row.
+type Row<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [T]) + Send + Sync);
+
 fn softmax(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(|ctx| by_rows::<T>(ctx, softmax_row))))
+    let apart = keeps_infinities_apart(node.dtype()?);
+    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
+        by_rows::<T>(ctx, &move |logits, out, powers| softmax_row(logits, out, powers, apart))
+    })))
 }
 
 fn log_softmax(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(|ctx| by_rows::<T>(ctx, log_softmax_row))))
+    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(|ctx| by_rows::<T>(ctx, &log_softmax_row))))
 }
 
-fn by_rows<T: Real>(ctx: &mut Context<'_>, row: fn(&[T], &mut [T], &mut [T::Wide])) -> Result<()> {
+fn by_rows<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>, row: Row<'_, S::Compute>) -> Result<()> {
     let logits = ctx.input(0)?;
     let shape = logits.shape();
     let Some(&classes) = shape.last() else {
         bail!(InvalidArgument, "logits must have >= 1 dimension, got {shape}")
     };
-    let from = logits.as_slice::<T>()?;
-    let output = Tensor::build::<T>(shape.clone(), |out| {
+    let from = compute_elements(logits.as_slice::<S>()?);
+    let output = build_computed::<S>(shape.clone(), |out| {
         if classes > 0 {
-            parallel::chunks_mut(out, classes, classes * EXPONENTIAL, |first, piece| {
-                let mut powers = vec![<T::Wide as num_traits::Zero>::zero(); classes];
-                let from = from[first * classes..].chunks(classes);
-                for (out, logits) in piece.chunks_mut(classes).zip(from) {
-                    row(logits, out, &mut powers);
-                }
-            });
+            write_rows(&from, classes, row, out);
         }
         Ok(())
     })?;
@@ -233,41 +232,66 @@ fn by_rows<T: Real>(ctx: &mut Context<'_>, row: fn(&[T], &mut [T], &mut [T::Wide
     Ok(())
 }
 
-/// Computes loss and backprop row by row; `row` gets the row's number, its backprop to fill and scratch space.
-fn losses<T: Real>(
+fn write_rows<T: Floating>(from: &[T], classes: usize, row: Row<'_, T>, out: &mut [T]) {
+    parallel::chunks_mut(out, classes, classes * EXPONENTIAL, |first, piece| {
+        let mut powers = vec![T::ZERO; classes];
+        let from = from[first * classes..].chunks(classes);
+        for (out, logits) in piece.chunks_mut(classes).zip(from) {
+            row(logits, out, &mut powers);
+        }
+    });
+}
+
+/// Gives the loss of a row, whose number it is told, and fills the row's backprop; with scratch space as long as a row.
+type LossRow<'a, T> = &'a (dyn Fn(usize, &mut [T], &mut [T]) -> T + Send + Sync);
+
+/// Computes loss and backprop row by row.
+fn losses<S: Stored<Compute: Floating>>(
     [batch, classes]: [usize; 2],
-    row: impl Fn(usize, &mut [T], &mut [T::Wide]) -> T::Wide + Sync + Send,
+    row: LossRow<'_, S::Compute>,
 ) -> Result<[Tensor; 2]> {
-    let mut loss = Tensor::zeros(T::DTYPE, Shape::vector(batch))?;
-    let mut backprop = Tensor::allocate(T::DTYPE, Shape::new(&[batch, classes])?)?;
-    if classes > 0 {
-        let (losses, gradients) = (loss.make_mut::<T>()?, backprop.make_mut::<T>()?);
-        let shard = parallel::shard_len(batch, classes.saturating_mul(EXPONENTIAL)).unwrap_or(batch).max(1);
-        let pieces = losses.chunks_mut(shard).zip(gradients.chunks_mut(shard * classes)).enumerate();
-        parallel::each(pieces, |(at, (losses, gradients))| {
-            let mut powers = vec![<T::Wide as num_traits::Zero>::zero(); classes];
-            for (i, (loss, gradient)) in losses.iter_mut().zip(gradients.chunks_mut(classes)).enumerate() {
-                *loss = T::narrow(row(at * shard + i, gradient, &mut powers));
+    let mut backprop = None;
+    let loss = build_sums::<S>(Shape::vector(batch), |losses| {
+        backprop = Some(build_computed::<S>(Shape::new(&[batch, classes])?, |gradients| {
+            if classes > 0 {
+                write_losses(losses, gradients, classes, row);
             }
-        });
-    }
+            Ok(())
+        })?);
+        Ok(())
+    })?;
+    let backprop = backprop.ok_or_else(|| Status::internal("a loss is built without its backprop"))?;
     Ok([loss, backprop])
 }
 
+fn write_losses<T: Floating>(losses: &mut [T], gradients: &mut [T], classes: usize, row: LossRow<'_, T>) {
+    let batch = losses.len();
+    let shard = parallel::shard_len(batch, classes.saturating_mul(EXPONENTIAL)).unwrap_or(batch).max(1);
+    let pieces = losses.chunks_mut(shard).zip(gradients.chunks_mut(shard * classes)).enumerate();
+    parallel::each(pieces, |(at, (losses, gradients))| {
+        let mut powers = vec![T::ZERO; classes];
+        for (i, (loss, gradient)) in losses.iter_mut().zip(gradients.chunks_mut(classes)).enumerate() {
+            *loss = row(at * shard + i, gradient, &mut powers);
+        }
+    });
+}
+
 fn cross_entropy(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(|ctx| {
-        let (features, labels) = (ctx.input(0)?, ctx.input(1)?);
-        let sizes = common_matrix(features.shape(), labels.shape())?;
-        let (features, labels) = (stretched::<T>(features, sizes)?, stretched::<T>(labels, sizes)?);
-        let [_, classes] = sizes;
-        let [loss, backprop] = losses::<T>(sizes, |at, out, powers| {
-            let range = at * classes..(at + 1) * classes;
-            cross_entropy_row(&features[range.clone()], &labels[range], out, powers)
-        })?;
-        ctx.set_output(0, loss);
-        ctx.set_output(1, backprop);
-        Ok(())
-    })))
+    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(run_cross_entropy::<T>)))
+}
+
+fn run_cross_entropy<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>) -> Result<()> {
+    let (features, labels) = (ctx.input(0)?, ctx.input(1)?);
+    let sizes = common_matrix(features.shape(), labels.shape())?;
+    let (features, labels) = (stretched::<S>(features, sizes)?, stretched::<S>(labels, sizes)?);
+    let [_, classes] = sizes;
+    let [loss, backprop] = losses::<S>(sizes, &|at, out, powers| {
+        let range = at * classes..(at + 1) * classes;
+        cross_entropy_row(&features[range.clone()], &labels[range], out, powers)
+    })?;
+    ctx.set_output(0, loss);
+    ctx.set_output(1, backprop);
+    Ok(())
 }
 
 /// The matrix that logits and labels broadcast to.
@@ -287,11 +311,12 @@ fn common_matrix(logits: &Shape, labels: &Shape) -> Result<[usize; 2]> {
 }
 
 /// The tensor's elements, repeated to fill a matrix where it is smaller.
-fn stretched<T: Real>(tensor: &Tensor, [rows, cols]: [usize; 2]) -> Result<Cow<'_, [T]>> {
-    let elements = tensor.as_slice::<T>()?;
+fn stretched<S: Stored>(tensor: &Tensor, [rows, cols]: [usize; 2]) -> Result<Cow<'_, [S::Compute]>> {
+    let elements = compute_elements(tensor.as_slice::<S>()?);
     if elements.len() == rows * cols {
-        return Ok(Cow::Borrowed(elements));
+        return Ok(elements);
     }
+    let elements = &*elements;
     let own_cols = tensor.shape().last().copied().unwrap_or(1);
     let own_rows = elements.len() / own_cols.max(1);
     let at = |row: usize, col: usize| {
@@ -301,19 +326,21 @@ fn stretched<T: Real>(tensor: &Tensor, [rows, cols]: [usize; 2]) -> Result<Cow<'
 }
 
 fn sparse_cross_entropy(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(|ctx| {
-        let (features, labels) = (ctx.input(0)?, ctx.input(1)?);
-        let sizes = sparse_sizes(features.shape(), labels.shape())?;
-        let [_, classes] = sizes;
-        let labels = checked_labels(&integers_of(labels)?, classes)?;
-        let features = features.as_slice::<T>()?;
-        let [loss, backprop] = losses::<T>(sizes, |at, out, powers| {
-            sparse_cross_entropy_row(&features[at * classes..(at + 1) * classes], labels[at], out, powers)
-        })?;
-        ctx.set_output(0, loss);
-        ctx.set_output(1, backprop);
-        Ok(())
-    })))
+    dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(run_sparse_cross_entropy::<T>)))
+}
+
+fn run_sparse_cross_entropy<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>) -> Result<()> {
+    let (features, labels) = (ctx.input(0)?, ctx.input(1)?);
+    let sizes = sparse_sizes(features.shape(), labels.shape())?;
+    let [_, classes] = sizes;
+    let labels = checked_labels(&integers_of(labels)?, classes)?;
+    let features = compute_elements(features.as_slice::<S>()?);
+    let [loss, backprop] = losses::<S>(sizes, &|at, out, powers| {
+        sparse_cross_entropy_row(&features[at * classes..(at + 1) * classes], labels[at], out, powers)
+    })?;
+    ctx.set_output(0, loss);
+    ctx.set_output(1, backprop);
+    Ok(())
 }
 
 fn sparse_sizes(logits: &Shape, labels: &Shape) -> Result<[usize; 2]> {

@@ -1,6 +1,5 @@
 //! Updates of variables by optimizers, dense and sparse.
 
-mod field;
 mod optimizers;
 mod slots;
 #[cfg(test)]

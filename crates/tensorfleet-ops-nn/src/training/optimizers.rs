@@ -10,8 +10,8 @@ use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_numeric::dispatch;
+use tensorfleet_numeric::number::Field;
 
-use super::field::{Field, Ordered};
 use super::update::{update_kernel, update_shape};
 
 /// Writes the table: each line is an optimizer's name, the variable and its slots, the remaining inputs of the
@@ -236,7 +236,7 @@ fn add_sign(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let fresh = T::one() - beta;
         move |[var, m]: [T; 2], grad: T| {
             let m = m * beta + grad * fresh;
-            let agreement = grad.sign() * m.sign();
+            let agreement = sign(grad) * sign(m);
             [var - (agreement * sign_decay + alpha) * grad * lr, m]
         }
     }))
@@ -248,7 +248,7 @@ fn power_sign(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let fresh = T::one() - beta;
         move |[var, m]: [T; 2], grad: T| {
             let m = m * beta + grad * fresh;
-            let agreement = grad.sign() * m.sign();
+            let agreement = sign(grad) * sign(m);
             [var - Float::exp(agreement * (logbase * sign_decay)) * grad * lr, m]
         }
     }))
@@ -281,10 +281,22 @@ fn proximal_gradient_descent(node: &NodeSpec<'_>) -> Result<KernelBox> {
     }))
 }
 
+/// -1, 0 or 1; NaN stays NaN. (`Float::signum` has no zero.)
+#[inline(always)]
+fn sign<T: Field + PartialOrd>(x: T) -> T {
+    if x > T::ZERO {
+        T::ONE
+    } else if x < T::ZERO {
+        -T::ONE
+    } else {
+        x
+    }
+}
+
 /// `x` moved towards zero by `threshold`, at most to zero; as it is if the threshold is not positive.
 #[inline(always)]
-fn shrunk<T: Ordered>(x: T, threshold: T) -> T {
-    if threshold > T::zero() { x.sign() * Float::max(Float::abs(x) - threshold, T::zero()) } else { x }
+fn shrunk<T: Field + Float>(x: T, threshold: T) -> T {
+    if threshold > T::zero() { sign(x) * Float::max(Float::abs(x) - threshold, T::zero()) } else { x }
 }
 
 fn ftrl(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -321,7 +333,7 @@ struct Ftrl<T> {
     is_root: bool,
 }
 
-impl<T: Ordered> Ftrl<T> {
+impl<T: Field + Float> Ftrl<T> {
     fn new(scaled: bool, lr: T, l1: T, l2: T, lr_power: T) -> Ftrl<T> {
         let two = T::one() + T::one();
         let is_root = -lr_power * two == T::one();
@@ -339,7 +351,7 @@ impl<T: Ordered> Ftrl<T> {
         let (old_power, new_power) = (raised(accum), raised(new_accum));
         let linear = linear + (pull * self.gain - (new_power - old_power) / self.lr * var);
         let var = if Float::abs(linear) > self.l1 {
-            (self.l1 * linear.sign() - linear) / (new_power / self.lr + self.l2)
+            (self.l1 * sign(linear) - linear) / (new_power / self.lr + self.l2)
         } else {
             T::zero()
         };

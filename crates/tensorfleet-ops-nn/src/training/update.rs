@@ -4,16 +4,18 @@
 //! rule serves an op's four forms: reference or resource variables, dense gradients or rows of a sparse one. One
 //! pass reads and writes each array once, so that an update runs at the speed of memory.
 
+use smallvec::SmallVec;
 use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_kernel::signature::{Arg, ArgTypes};
+use tensorfleet_numeric::number::Field;
 use tensorfleet_numeric::simd::{ROWS_AHEAD, expect_row};
+use tensorfleet_numeric::stored::Stored;
 use tensorfleet_threads::parallel;
 
-use super::field::Field;
 use super::slots::Slots;
 
 /// Estimated cost of one element, in hundredths of a nanosecond: updates wait for memory.
@@ -43,17 +45,16 @@ impl Layout {
     }
 
     /// The values of the scalar inputs, in the order of the signature.
-    fn numbers<T: Field, const K: usize>(&self, ctx: &Context<'_>) -> Result<[T; K]> {
-        let mut numbers = [T::zero(); K];
-        for (number, (index, name)) in numbers.iter_mut().zip(&self.scalars) {
+    fn numbers<T: Field>(&self, ctx: &Context<'_>) -> Result<SmallVec<[T; 6]>> {
+        let number = |(index, name): &(usize, String)| {
             let tensor = ctx.input(*index)?;
             ensure!(tensor.is_scalar(), InvalidArgument, "{name} is not a scalar: {}", tensor.shape());
-            *number = match tensor.dtype() {
-                DType::Int64 => T::from_count(tensor.to_scalar()?),
+            Ok(match tensor.dtype() {
+                DType::Int64 => T::constant(tensor.to_scalar::<i64>()? as f64),
                 _ => tensor.to_scalar()?,
-            };
-        }
-        Ok(numbers)
+            })
+        };
+        self.scalars.iter().map(number).collect()
     }
 }
 
@@ -61,21 +62,42 @@ fn is_variable(arg: &Arg) -> bool {
     arg.is_ref || matches!(arg.types, ArgTypes::Fixed(DType::Resource))
 }
 
+/// An update of slices of one length: the variable, its slots, and the gradient.
+type Sweep<T, const N: usize> = Box<dyn Fn([&mut [T]; N], &[T]) + Send + Sync>;
+/// The update that an op's scalars make, given in the order of its signature.
+type SweepOf<T, const N: usize> = Box<dyn Fn(&[T]) -> Result<Sweep<T, N>> + Send + Sync>;
+
 /// Makes the kernel of an update op. `rule` gets the op's scalars in the order of its signature and returns the
 /// step of one element: `([variable, slots…], gradient) -> [variable, slots…]`.
+///
+/// Of what is compiled, only the loop over slices depends on the rule; all else exists once per dtype and number of slots.
 pub(super) fn update_kernel<T, const N: usize, const K: usize, R, S>(
     node: &NodeSpec<'_>,
     rule: R,
 ) -> Result<KernelBox>
 where
-    T: Field,
+    T: Field + Stored,
     R: Fn([T; K]) -> S + Send + Sync + 'static,
-    S: Fn([T; N], T) -> [T; N] + Send + Sync,
+    S: Fn([T; N], T) -> [T; N] + Send + Sync + 'static,
     [T; N]: Lockstep<T, N>,
 {
+    let sweep_of = move |numbers: &[T]| {
+        let numbers = numbers.try_into().map_err(|_| Status::internal("a rule has its op's scalars"))?;
+        let step = rule(numbers);
+        let sweep: Sweep<T, N> = Box::new(move |state, gradient| <[T; N]>::sweep(state, gradient, &step));
+        Ok(sweep)
+    };
+    kernel_of(node, K, Box::new(sweep_of))
+}
+
+fn kernel_of<T: Field, const N: usize>(
+    node: &NodeSpec<'_>,
+    scalars: usize,
+    sweep_of: SweepOf<T, N>,
+) -> Result<KernelBox> {
     let layout = Layout::of(node)?;
     ensure!(
-        (layout.slots, layout.scalars.len()) == (N, K),
+        (layout.slots, layout.scalars.len()) == (N, scalars),
         Internal,
         "the rule of {} does not fit its signature",
         node.op().name
@@ -89,20 +111,20 @@ where
         match indices {
             None => slots.update(
                 |shape| {
-                    let step = rule(layout.numbers(ctx)?);
+                    let sweep = sweep_of(&layout.numbers(ctx)?)?;
                     check_dense(shape, gradient)?;
-                    Ok(step)
+                    Ok(sweep)
                 },
-                |state, _, step| sweep_all(state, values, step),
+                |state, _, sweep| sweep_all(state, values, &sweep),
             )?,
             Some(indices) => slots.update(
                 |shape| {
-                    let step = rule(layout.numbers(ctx)?);
-                    Ok((step, check_sparse(shape, gradient, indices)?))
+                    let sweep = sweep_of(&layout.numbers(ctx)?)?;
+                    Ok((sweep, check_sparse(shape, gradient, indices)?))
                 },
-                |state, shape, (step, rows)| {
+                |state, shape, (sweep, rows)| {
                     let row_len = shape.iter().skip(1).product();
-                    sweep_rows(state, values, &rows, row_len, step);
+                    sweep_rows(state, values, &rows, row_len, &sweep);
                 },
             )?,
         }
@@ -156,34 +178,26 @@ fn check_sparse(shape: &Shape, gradient: &Tensor, indices: &Tensor) -> Result<Ve
     integers_of(indices)?.into_iter().enumerate().map(row_of).collect()
 }
 
-/// Applies `step` to all elements, in parallel if they are many.
-fn sweep_all<T: Element, const N: usize>(
-    state: [&mut [T]; N],
-    gradient: &[T],
-    step: impl Fn([T; N], T) -> [T; N] + Send + Sync,
-) where
-    [T; N]: Lockstep<T, N>,
-{
+/// Updates all elements, in parallel if they are many.
+fn sweep_all<T: Element, const N: usize>(state: [&mut [T]; N], gradient: &[T], sweep: &Sweep<T, N>) {
     match parallel::shard_len(gradient.len(), CENTI_NS_PER_ELEMENT * N) {
-        None => <[T; N]>::sweep(state, gradient, &step),
+        None => sweep(state, gradient),
         Some(len) => {
             let pieces = cut(state, len).into_iter().zip(gradient.chunks(len));
-            parallel::each(pieces, |(state, gradient)| <[T; N]>::sweep(state, gradient, &step));
+            parallel::each(pieces, |(state, gradient)| sweep(state, gradient));
         }
     }
 }
 
-/// Applies `step` to the given rows of the state, one after the other where a row is named twice. Shards are
+/// Updates the given rows of the state, one after the other where a row is named twice. Shards are
 /// ranges of rows of the variable; each looks for its rows in the whole list.
 fn sweep_rows<T: Element, const N: usize>(
     state: [&mut [T]; N],
     gradient: &[T],
     rows: &[usize],
     row_len: usize,
-    step: impl Fn([T; N], T) -> [T; N] + Send + Sync,
-) where
-    [T; N]: Lockstep<T, N>,
-{
+    sweep: &Sweep<T, N>,
+) {
     if rows.is_empty() {
         return;
     }
@@ -197,7 +211,7 @@ fn sweep_rows<T: Element, const N: usize>(
             let row = row.wrapping_sub(first_row);
             if row < shard_rows {
                 let part = state.each_mut().map(|slot| &mut slot[row * row_len..(row + 1) * row_len]);
-                <[T; N]>::sweep(part, gradient, &step);
+                sweep(part, gradient);
             }
         }
     };
@@ -228,19 +242,27 @@ pub(super) trait Lockstep<T, const N: usize> {
 
 macro_rules! lockstep {
     ($($count:literal: $($slot:ident)+;)+) => {
-        $(impl<T: Copy> Lockstep<T, $count> for [T; $count] {
+        $(impl<T: Stored> Lockstep<T, $count> for [T; $count] {
             fn sweep(state: [&mut [T]; $count], gradient: &[T], step: &impl Fn([T; $count], T) -> [T; $count]) {
+                #[inline(always)]
+                fn apart<T: Copy, S: Fn([T; $count], T) -> [T; $count]>($($slot: &mut [T],)+ gradient: &[T], step: &S) {
+                    let len = gradient.len();
+                    $(let $slot = &mut $slot[..len];)+
+                    for i in 0..len {
+                        [$($slot[i]),+] = step([$($slot[i]),+], gradient[i]);
+                    }
+                }
                 tensorfleet_numeric::simd_dispatch! {
-                    fn apart[T: Copy, S: Fn([T; $count], T) -> [T; $count]]($($slot: &mut [T],)+ gradient: &[T], step: &S) {
-                        let len = gradient.len();
-                        $(let $slot = &mut $slot[..len];)+
-                        for i in 0..len {
-                            [$($slot[i]),+] = step([$($slot[i]),+], gradient[i]);
-                        }
+                    fn apart_wide[T: Copy, S: Fn([T; $count], T) -> [T; $count]]($($slot: &mut [T],)+ gradient: &[T], step: &S) {
+                        apart($($slot,)+ gradient, step)
                     }
                 }
                 let [$($slot),+] = state;
-                apart($($slot,)+ gradient, step);
+                if const { T::IS_HOT } {
+                    apart_wide($($slot,)+ gradient, step);
+                } else {
+                    apart($($slot,)+ gradient, step);
+                }
             }
         })+
     };

@@ -14,7 +14,7 @@ use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::resource::Resource;
-use tensorfleet_numeric::arithmetic::add_assign;
+use tensorfleet_numeric::assign::add_assign;
 
 /// What a take gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

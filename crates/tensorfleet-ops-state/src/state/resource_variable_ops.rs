@@ -14,7 +14,7 @@ use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::resource::Resource;
 use tensorfleet_kernel::shape_context::{scalars, unknown};
 use tensorfleet_kernel::variable::Variable;
-use tensorfleet_numeric::arithmetic::{add_assign, sub_assign};
+use tensorfleet_numeric::assign::{add_assign, sub_assign};
 use tensorfleet_ops_tensor::graph_ops::passed_back;
 
 /// The family's table.

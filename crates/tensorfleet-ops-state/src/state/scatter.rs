@@ -3,7 +3,7 @@
 //! Updates are applied one after another, so repeated indices add up (or the last one stays). Like TensorFlow, a bad
 //! index ends the op with an error after the updates before it have been made.
 
-use tensorfleet_core::{Element, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{Element, Result, Shape, Status, Tensor, bail, ensure};
 
 use super::naming::no_outputs;
 use super::resource_variable_ops::variable_to_update;
@@ -11,7 +11,7 @@ use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{integers_of, same_as_input};
-use tensorfleet_numeric::arithmetic::{Arithmetic, Ordered, division_by_zero};
+use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::rearrange::{self, Movement};
 use tensorfleet_ops_tensor::array::gather::check_bad_indices_policy;
 use tensorfleet_ops_tensor::array::indices::coordinates;
@@ -260,18 +260,28 @@ fn apply(value: &mut Tensor, targets: Targets, updates: &Tensor, combine: Combin
             let zero = T::default();
             let defined = !dtype.is_integer() || updates.as_slice::<T>()?.iter().all(|&divisor| divisor != zero);
             if !defined {
-                return Err(division_by_zero());
+                bail!(InvalidArgument, "Integer division by zero");
             }
-            fold::<T>(value, &targets, updates, |x, y| x.over(y).unwrap_or(x))
+            fold::<T>(value, &targets, updates, |x, y| x.checked_quotient(y).unwrap_or(x))
         })?,
         Combine::Min => {
-            tensorfleet_numeric::dispatch!(dtype, T in real => fold::<T>(value, &targets, updates, T::smaller))?
+            tensorfleet_numeric::dispatch!(dtype, T in real => fold::<T>(value, &targets, updates, smaller))?
         }
         Combine::Max => {
-            tensorfleet_numeric::dispatch!(dtype, T in real => fold::<T>(value, &targets, updates, T::larger))?
+            tensorfleet_numeric::dispatch!(dtype, T in real => fold::<T>(value, &targets, updates, larger))?
         }
     }
     targets.bad.map_or(Ok(()), Err)
+}
+
+/// The smaller of two; `x` if they cannot be compared.
+fn smaller<T: PartialOrd>(x: T, y: T) -> T {
+    if y < x { y } else { x }
+}
+
+/// The larger of two; `x` if they cannot be compared.
+fn larger<T: PartialOrd>(x: T, y: T) -> T {
+    if y > x { y } else { x }
 }
 
 /// Combines each slice with its update.

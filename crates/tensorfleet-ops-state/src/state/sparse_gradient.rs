@@ -5,7 +5,7 @@
 
 use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure};
 
-use tensorfleet_numeric::arithmetic::Arithmetic;
+use tensorfleet_numeric::number::Number;
 
 /// Rows of a gradient with their indices.
 pub(crate) struct SparseGradient {
@@ -118,7 +118,7 @@ impl SparseSum {
         let theirs = gradient.indices.as_slice::<i64>()?;
         if theirs == self.indices {
             self.counts.iter_mut().for_each(|count| *count += 1);
-            return tensorfleet_numeric::arithmetic::add_assign(&mut self.values, &gradient.values);
+            return tensorfleet_numeric::assign::add_assign(&mut self.values, &gradient.values);
         }
         let sources = merge(&self.indices, theirs);
         let mut dims = self.values.shape().to_vec();
@@ -196,7 +196,7 @@ fn merge(ours: &[i64], theirs: &[i64]) -> Vec<Source> {
     }
 }
 
-fn fill_rows<T: Arithmetic>(out: &mut [T], row_len: usize, sources: &[Source], ours: &[T], theirs: &[T]) {
+fn fill_rows<T: Number>(out: &mut [T], row_len: usize, sources: &[Source], ours: &[T], theirs: &[T]) {
     let row = |values: &'_ [T], index: usize| index * row_len..(index * row_len + row_len).min(values.len());
     for (out, source) in out.chunks_exact_mut(row_len).zip(sources) {
         match *source {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, ensure};
 
 use tensorfleet_kernel::resource::Resource;
-use tensorfleet_numeric::arithmetic::add_assign;
+use tensorfleet_numeric::assign::add_assign;
 
 /// Bounds what one index can make a growing array allocate.
 const MAX_SIZE: usize = 1 << 26;

@@ -12,7 +12,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, scalars};
 use tensorfleet_kernel::variable::Variable;
-use tensorfleet_numeric::arithmetic::{add_assign, sub_assign};
+use tensorfleet_numeric::assign::{add_assign, sub_assign};
 
 const VARIABLE_ATTRS: &str = "shape: shape; dtype: type; container: string = ''; shared_name: string = ''";
 

@@ -1,6 +1,6 @@
 //! Counting into bins: HistogramFixedWidth, Bincount, DenseBincount, Bucketize.
 
-use num_traits::{AsPrimitive, One, Zero};
+use num_traits::AsPrimitive;
 use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, ensure};
 
 use super::axes::{integer, one};
@@ -8,8 +8,8 @@ use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
-use tensorfleet_numeric::accumulate::Summand;
 use tensorfleet_numeric::dispatch;
+use tensorfleet_numeric::number::Number;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -123,7 +123,7 @@ fn dense_bincount_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 /// For each row of the input, how often each number occurs, or the weights of its occurrences summed. Numbers
 /// beyond the last bin are not counted.
-fn run_bincount<I: Element + Into<i64>, T: Summand + Zero + One>(
+fn run_bincount<I: Element + Into<i64>, T: Number>(
     ctx: &mut Context<'_>,
     rows: usize,
     columns: usize,
@@ -161,9 +161,9 @@ fn run_bincount<I: Element + Into<i64>, T: Summand + Zero + One>(
         if number < size {
             let bin = &mut bins[position / columns.max(1) * size + number];
             *bin = match weights.get(position) {
-                _ if binary => T::one(),
+                _ if binary => T::ONE,
                 Some(&weight) => bin.plus(weight),
-                None => bin.plus(T::one()),
+                None => bin.plus(T::ONE),
             };
         }
     }

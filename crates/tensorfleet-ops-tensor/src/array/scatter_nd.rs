@@ -10,8 +10,8 @@ use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
-use tensorfleet_numeric::accumulate::Summand;
 use tensorfleet_numeric::dispatch;
+use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::rearrange::{Movement, update};
 
 /// The family's table.

@@ -12,8 +12,8 @@ use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::ShapeContext;
-use tensorfleet_numeric::accumulate::Summand;
 use tensorfleet_numeric::dispatch;
+use tensorfleet_numeric::number::Number;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new(
@@ -25,28 +25,6 @@ pub(crate) static OPS: &[Op] = &[Op::new(
 .shape(matmul_shape)
 .kernel(matmul_kernel)
 .cost(Cost::Heavy)];
-
-/// A factor that has a conjugate; real numbers are their own.
-trait Factor: Summand {
-    fn conjugate(self) -> Self {
-        self
-    }
-}
-impl Factor for f32 {}
-impl Factor for f64 {}
-impl Factor for f16 {}
-impl Factor for bf16 {}
-impl Factor for i32 {}
-impl Factor for Complex<f32> {
-    fn conjugate(self) -> Self {
-        self.conj()
-    }
-}
-impl Factor for Complex<f64> {
-    fn conjugate(self) -> Self {
-        self.conj()
-    }
-}
 
 fn matmul_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     ctx.input_with_rank(0, 2)?;
@@ -75,7 +53,7 @@ fn matmul_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     })
 }
 
-fn multiply<T: Factor>(ctx: &mut Context<'_>, adjoint_a: bool, adjoint_b: bool) -> Result<()> {
+fn multiply<T: Number>(ctx: &mut Context<'_>, adjoint_a: bool, adjoint_b: bool) -> Result<()> {
     let (indices, values, shape) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
     let b = ctx.input(3)?;
     ensure!(b.shape().rank() == 2, InvalidArgument, "Tensor 'b' is not a matrix");

@@ -9,8 +9,8 @@ use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
-use tensorfleet_numeric::accumulate::{Summand, add_row};
 use tensorfleet_numeric::dispatch;
+use tensorfleet_numeric::number::Number;
 
 const SIGNATURE: &str = "data: T, indices: Tidx, segment_ids: Tsegmentids -> output: T";
 const WITH_NUMBER: &str =
@@ -107,8 +107,8 @@ impl Scale {
 }
 
 /// An element, and the type its sums are kept in: 16-bit floats are too narrow for that.
-trait Segmented: Summand {
-    type Sum: Summand;
+trait Segmented: Number {
+    type Sum: Number;
     fn widened(self) -> Self::Sum;
     fn narrowed(sum: Self::Sum, factor: f64) -> Self;
 }
@@ -268,7 +268,8 @@ fn spread_gradients<T: Segmented>(ctx: &mut Context<'_>, scale: Scale, compact: 
         scaled.iter_mut().zip(row).for_each(|(scaled, &x)| *scaled = T::narrowed(x.widened(), factor));
         let place =
             if compact.is_some() { present.partition_point(|&other| other < index) } else { index as usize };
-        add_row(&mut out[place * inner..][..inner], &scaled);
+        let row = &mut out[place * inner..][..inner];
+        row.iter_mut().zip(&scaled).for_each(|(sum, &x)| *sum = sum.plus(x));
     }
     ctx.set_output(0, tensor);
     if let Some(dtype) = compact {

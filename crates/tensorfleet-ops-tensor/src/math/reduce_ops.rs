@@ -233,11 +233,11 @@ fn euclidean_norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
             let plan = ReductionPlan::new(ctx.input(0)?.shape(), ctx.input(1)?, keep_dims)?;
             let squares = apply_unary::<S>(
                 ctx.take_input(0)?,
-                unary_loop::<S::Compute, SquaredModulus>(),
+                &unary_loop::<S::Compute, SquaredModulus>(),
                 cost::ARITHMETIC,
             )?;
             let sums = reduce::<S>(&squares, &plan, &Reduction::of::<Sum>(), |_, _| {})?;
-            let norms = apply_unary::<S>(sums, unary_loop::<S::Compute, Sqrt>(), cost::VECTOR_FUNCTION)?;
+            let norms = apply_unary::<S>(sums, &unary_loop::<S::Compute, Sqrt>(), cost::VECTOR_FUNCTION)?;
             ctx.set_output(0, norms);
             Ok(())
         })

@@ -7,7 +7,7 @@ mod list;
 pub(crate) mod list_wire;
 
 use tensorfleet_core::{DType, Result, Tensor, Variant, VariantObject, ensure};
-use tensorfleet_numeric::arithmetic::add_assign;
+use tensorfleet_numeric::assign::add_assign;
 
 pub(crate) use list::{TensorList, check_len};
 
