@@ -171,7 +171,8 @@ impl TestOp {
                 let (sender, receiver) = std::sync::mpsc::channel();
                 let inputs = self.inputs.into_iter().collect();
                 let ctx = AsyncContext { step: self.step.clone(), frame, inputs, is_input_dead: false };
-                let done = Box::new(move |result, _: Resume<'_>| sender.send(result).unwrap());
+                // Nobody listens to an op that was still waiting below.
+                let done = Box::new(move |result, _: Resume<'_>| drop(sender.send(result)));
                 kernel.start(ctx, done, Resume::OnPool);
                 receiver.try_recv().unwrap_or_else(|_| Err(Status::unavailable("the op is still waiting")))
             }

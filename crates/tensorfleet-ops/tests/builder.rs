@@ -1,4 +1,5 @@
 //! Stories about the builder itself; what it builds for whole programs is told by the tests of the front end.
+#![allow(clippy::unwrap_used)]
 
 use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{Code, DType, Endpoint, NodeId, PartialShape, Status, Tensor};

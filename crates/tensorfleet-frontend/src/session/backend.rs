@@ -18,7 +18,7 @@ pub(crate) enum PreparedCall {
 
 /// A run in parts that a backend has begun.
 pub(crate) enum BegunPartialRun {
-    Direct(PartialRun),
+    Direct(Box<PartialRun>),
     Remote(RemotePartialRun),
 }
 
@@ -52,7 +52,7 @@ impl Backend {
     ) -> Result<BegunPartialRun> {
         Ok(match self {
             Backend::Direct(session) => {
-                BegunPartialRun::Direct(session.begin_partial_run(feeds, fetches, targets)?)
+                BegunPartialRun::Direct(Box::new(session.begin_partial_run(feeds, fetches, targets)?))
             }
             Backend::Remote(session) => {
                 BegunPartialRun::Remote(session.begin_partial_run(feeds, fetches, targets)?)
