@@ -1,4 +1,5 @@
 //! What must hold for all ops.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;
 
