@@ -142,15 +142,17 @@ pub struct AsyncContext {
     pub is_input_dead: bool,
 }
 
+impl<'a> Context<'a> {
+    /// The threads that share this kernel's loops and products. They are the step's: inputs may be taken while they are held.
+    pub fn loops(&self) -> &'a Loops {
+        self.step.threads.loops()
+    }
+}
+
 impl Context<'_> {
     /// The files the node may touch. Whoever opens one asks this first.
     pub fn file_access(&self) -> &FileAccess {
         self.step.resources.file_access()
-    }
-
-    /// The threads that share this kernel's loops and products.
-    pub fn loops(&self) -> &Loops {
-        self.step.threads.loops()
     }
 
     /// The number of inputs.

@@ -1,7 +1,7 @@
 //! `target += operand` and `target -= operand` for any numeric dtype: the updates of variables and accumulators.
 
 use tensorfleet_core::{Element, Result, Tensor, ensure};
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 use crate::number::Number;
 
@@ -11,6 +11,7 @@ const COST_OF_ADDING: usize = 20;
 /// Combines `operand` into `target` element by element, in place if nobody shares the target. The shapes
 /// must be equal; the caller has reported a clash in the words of its op.
 fn combine<T: Element>(
+    loops: &Loops,
     target: &mut Tensor,
     operand: &Tensor,
     // Generic, not a pointer: a call for each element takes longer than the addition.
@@ -19,7 +20,7 @@ fn combine<T: Element>(
     ensure!(target.shape() == operand.shape(), Internal, "unequal shapes reach an element-wise update");
     let operand = operand.as_slice::<T>()?;
     let target = target.make_mut::<T>()?;
-    parallel::chunks_mut(target, 1, COST_OF_ADDING, |start, piece| {
+    loops.chunks_mut(target, 1, COST_OF_ADDING, |start, piece| {
         let operand = &operand[start..start + piece.len()];
         piece.iter_mut().zip(operand).for_each(|(x, &y)| *x = with(*x, y));
     });
@@ -27,13 +28,13 @@ fn combine<T: Element>(
 }
 
 /// `target += operand` for any numeric dtype.
-pub fn add_assign(target: &mut Tensor, operand: &Tensor) -> Result<()> {
-    crate::dispatch!(target.dtype(), T in numeric => combine::<T>(target, operand, T::plus))
+pub fn add_assign(loops: &Loops, target: &mut Tensor, operand: &Tensor) -> Result<()> {
+    crate::dispatch!(target.dtype(), T in numeric => combine::<T>(loops, target, operand, T::plus))
 }
 
 /// `target -= operand` for any numeric dtype.
-pub fn sub_assign(target: &mut Tensor, operand: &Tensor) -> Result<()> {
-    crate::dispatch!(target.dtype(), T in numeric => combine::<T>(target, operand, T::minus))
+pub fn sub_assign(loops: &Loops, target: &mut Tensor, operand: &Tensor) -> Result<()> {
+    crate::dispatch!(target.dtype(), T in numeric => combine::<T>(loops, target, operand, T::minus))
 }
 
 #[cfg(test)]
@@ -42,10 +43,11 @@ mod tests {
 
     #[test]
     fn updates_leave_a_shared_operand_alone() {
+        let loops = tensorfleet_threads::Threads::of_process().loops();
         let mut target = Tensor::vector(&[1i64, 2]).unwrap();
         let shared = target.clone();
-        add_assign(&mut target, &Tensor::vector(&[10i64, 20]).unwrap()).unwrap();
-        sub_assign(&mut target, &Tensor::vector(&[1i64, 1]).unwrap()).unwrap();
+        add_assign(loops, &mut target, &Tensor::vector(&[10i64, 20]).unwrap()).unwrap();
+        sub_assign(loops, &mut target, &Tensor::vector(&[1i64, 1]).unwrap()).unwrap();
         assert_eq!(target.as_slice::<i64>().unwrap(), [10, 21]);
         assert_eq!(shared.as_slice::<i64>().unwrap(), [1, 2]);
     }

@@ -16,9 +16,9 @@ use crate::broadcast::{BLOCK, Broadcast};
 use crate::simd_dispatch;
 use crate::simd_dispatch_widest;
 use crate::stored::Stored;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
-/// Costs of an element in hundredths of a nanosecond, for [`tensorfleet_threads::parallel`].
+/// Costs of an element in hundredths of a nanosecond, for [`Loops`].
 pub mod cost {
     /// Bound by memory: sums, products, comparisons.
     pub const ARITHMETIC: usize = 30;
@@ -153,12 +153,13 @@ pub fn write_block<O: Stored>(out: &mut [O], fill: impl FnOnce(&mut [O::Compute]
 
 /// `out = f(input)`, element by element.
 pub fn map<S: Stored, O: Stored>(
+    loops: &Loops,
     input: &[S],
     out: &mut [O],
     f: &UnaryFn<S::Compute, O::Compute>,
     cost: usize,
 ) {
-    parallel::chunks_mut(out, BLOCK, cost * BLOCK, |block, out| {
+    loops.chunks_mut(out, BLOCK, cost * BLOCK, |block, out| {
         let input = &input[block * BLOCK..][..out.len()];
         if let Some(direct) = S::as_compute(input)
             && let Some(out) = O::as_compute_mut(out)
@@ -175,8 +176,13 @@ pub fn map<S: Stored, O: Stored>(
 }
 
 /// `values = f(values)`, element by element.
-pub fn map_in_place<S: Stored>(values: &mut [S], f: &UnaryFn<S::Compute, S::Compute>, cost: usize) {
-    parallel::chunks_mut(values, BLOCK, cost * BLOCK, |_, values| {
+pub fn map_in_place<S: Stored>(
+    loops: &Loops,
+    values: &mut [S],
+    f: &UnaryFn<S::Compute, S::Compute>,
+    cost: usize,
+) {
+    loops.chunks_mut(values, BLOCK, cost * BLOCK, |_, values| {
         let mut buffer = [S::Compute::default(); BLOCK];
         for values in values.chunks_mut(BLOCK) {
             let wide = &mut buffer[..values.len()];
@@ -195,6 +201,7 @@ enum Reuse {
 
 /// `out = f(a, b)`, element by element, broadcasting. `a` and `b` lie as `broadcast` says.
 pub fn zip<S: Stored, O: Stored>(
+    loops: &Loops,
     broadcast: &Broadcast,
     (a, b): (&[S], &[S]),
     out: &mut [O],
@@ -202,7 +209,7 @@ pub fn zip<S: Stored, O: Stored>(
     cost: usize,
 ) {
     let unit = broadcast.block_len();
-    parallel::chunks_mut(out, unit, cost * unit, |block, out| {
+    loops.chunks_mut(out, unit, cost * unit, |block, out| {
         let start = block * unit;
         if broadcast.is_elementwise()
             && let Some(a) = S::as_compute(&a[start..][..out.len()])
@@ -222,6 +229,7 @@ pub fn zip<S: Stored, O: Stored>(
 
 /// `out = f(out, other)` or `f(other, out)`, broadcasting `other`.
 fn zip_in_place<S: Stored>(
+    loops: &Loops,
     broadcast: &Broadcast,
     reuse: Reuse,
     other: &[S],
@@ -230,7 +238,7 @@ fn zip_in_place<S: Stored>(
     cost: usize,
 ) {
     let unit = broadcast.block_len();
-    parallel::chunks_mut(out, unit, cost * unit, |block, out| {
+    loops.chunks_mut(out, unit, cost * unit, |block, out| {
         let mut buffer = [S::Compute::default(); BLOCK];
         let mut other = broadcast.reader(if reuse == Reuse::First { 1 } else { 0 }, other);
         for (index, out) in out.chunks_mut(unit).enumerate() {
@@ -252,33 +260,36 @@ fn is_reusable(tensor: &mut Tensor, count: usize) -> bool {
 
 /// Applies a loop to a tensor, in place if possible.
 pub fn apply_unary<S: Stored>(
+    loops: &Loops,
     mut input: Tensor,
     f: &UnaryFn<S::Compute, S::Compute>,
     cost: usize,
 ) -> Result<Tensor> {
     let count = input.num_elements();
     if is_reusable(&mut input, count) {
-        map_in_place(input.make_mut::<S>()?, f, cost);
+        map_in_place(loops, input.make_mut::<S>()?, f, cost);
         return Ok(input);
     }
-    apply_unary_to::<S, S>(&input, f, cost)
+    apply_unary_to::<S, S>(loops, &input, f, cost)
 }
 
 /// Applies a loop whose result is of another type.
 pub fn apply_unary_to<S: Stored, O: Stored>(
+    loops: &Loops,
     input: &Tensor,
     f: &UnaryFn<S::Compute, O::Compute>,
     cost: usize,
 ) -> Result<Tensor> {
     let elements = input.as_slice::<S>()?;
     Tensor::build::<O>(input.shape().clone(), |out| {
-        map(elements, out, f, cost);
+        map(loops, elements, out, f, cost);
         Ok(())
     })
 }
 
 /// Applies a loop to two tensors, broadcasting, in place if possible.
 pub fn apply_binary<S: Stored>(
+    loops: &Loops,
     mut a: Tensor,
     mut b: Tensor,
     f: &BinaryFn<S::Compute, S::Compute>,
@@ -287,18 +298,19 @@ pub fn apply_binary<S: Stored>(
     let broadcast = Broadcast::of_two(a.shape(), b.shape())?;
     let (count, shape) = (broadcast.num_elements(), broadcast.shape());
     if broadcast.is_contiguous(0) && is_reusable(&mut a, count) {
-        zip_in_place(&broadcast, Reuse::First, b.as_slice::<S>()?, a.make_mut::<S>()?, f, cost);
+        zip_in_place(loops, &broadcast, Reuse::First, b.as_slice::<S>()?, a.make_mut::<S>()?, f, cost);
         return a.reshaped(shape.clone());
     }
     if broadcast.is_contiguous(1) && is_reusable(&mut b, count) {
-        zip_in_place(&broadcast, Reuse::Second, a.as_slice::<S>()?, b.make_mut::<S>()?, f, cost);
+        zip_in_place(loops, &broadcast, Reuse::Second, a.as_slice::<S>()?, b.make_mut::<S>()?, f, cost);
         return b.reshaped(shape.clone());
     }
-    zip_to_new::<S, S>(&broadcast, &a, &b, f, cost)
+    zip_to_new::<S, S>(loops, &broadcast, &a, &b, f, cost)
 }
 
 /// Applies a loop to two tensors, broadcasting, whose result is of another type.
 pub fn zip_to_new<S: Stored, O: Stored>(
+    loops: &Loops,
     broadcast: &Broadcast,
     a: &Tensor,
     b: &Tensor,
@@ -307,7 +319,7 @@ pub fn zip_to_new<S: Stored, O: Stored>(
 ) -> Result<Tensor> {
     let operands = (a.as_slice::<S>()?, b.as_slice::<S>()?);
     Tensor::build::<O>(broadcast.shape().clone(), |out| {
-        zip(broadcast, operands, out, f, cost);
+        zip(loops, broadcast, operands, out, f, cost);
         Ok(())
     })
 }
@@ -340,7 +352,7 @@ mod tests {
             let want: Vec<i32> = naive_indices(&shape, &a).iter().zip(naive_indices(&shape, &b))
                 .map(|(&i, j)| x[i].wrapping_sub(y[j])).collect();
             let (x, y) = (Tensor::from_slice(&x, &a).unwrap(), Tensor::from_slice(&y, &b).unwrap());
-            let run = |x, y| apply_binary::<i32>(x, y, &binary_loop::<i32, Difference>(), Difference::COST).unwrap();
+            let run = |x, y| apply_binary::<i32>(tensorfleet_threads::Threads::of_process().loops(), x, y, &binary_loop::<i32, Difference>(), Difference::COST).unwrap();
             // Held elsewhere, so that neither may be overwritten; then in place.
             let fresh = run(x.clone(), y.clone());
             prop_assert_eq!(fresh.shape(), &shape);

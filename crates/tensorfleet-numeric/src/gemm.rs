@@ -12,7 +12,7 @@ use tensorfleet_core::{Element, Result, Shape, Tensor, ensure};
 use crate::implicit_gemm::{Lines, Offsets, Scattered, Tile, multiply_scattered};
 use crate::sparse_lhs_gemm::multiply_few;
 use crate::transpose::transpose;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::{Loops, first_error};
 
 /// Below this many multiplications the library's preparations cost more than the product.
 const TINY: usize = 512;
@@ -128,12 +128,22 @@ pub enum Output {
 }
 
 /// How many threads a product may use.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Threads {
+#[derive(Clone, Copy)]
+pub enum Threads<'a> {
     /// The calling one.
     One,
-    /// As many as pay.
-    Many,
+    /// As many of these as pay.
+    Many(&'a Loops),
+}
+
+impl<'a> Threads<'a> {
+    /// The threads, if an m by n product with inner size k is worth several.
+    fn worth(self, m: usize, n: usize, k: usize) -> Option<&'a Loops> {
+        match self {
+            Threads::Many(loops) if is_worth_threads(m, n, k) => Some(loops),
+            _ => None,
+        }
+    }
 }
 
 /// Numbers that matrices are made of.
@@ -144,7 +154,7 @@ pub trait Multiply: Element {
         b: Matrix<'_, Self>,
         out: &mut [Self],
         mode: Output,
-        threads: Threads,
+        threads: Threads<'_>,
     ) -> Result<()>;
 }
 
@@ -154,7 +164,7 @@ pub fn multiply<T: Multiply>(
     b: Matrix<'_, T>,
     out: &mut [T],
     mode: Output,
-    threads: Threads,
+    threads: Threads<'_>,
 ) -> Result<()> {
     ensure!(
         a.cols == b.rows && a.rows.checked_mul(b.cols) == Some(out.len()),
@@ -175,7 +185,7 @@ const STAYS_IN_CACHE: usize = 1 << 17;
 macro_rules! floats {
     ($($float:ty),*) => {
         $(impl Multiply for $float {
-            fn product(a: Matrix<'_, $float>, b: Matrix<'_, $float>, out: &mut [$float], mode: Output, threads: Threads) -> Result<()> {
+            fn product(a: Matrix<'_, $float>, b: Matrix<'_, $float>, out: &mut [$float], mode: Output, threads: Threads<'_>) -> Result<()> {
                 float_product(a, b, out, mode, threads)
             }
         })*
@@ -188,7 +198,7 @@ fn float_product<T: Tile + num_traits::Float>(
     b: Matrix<'_, T>,
     out: &mut [T],
     mode: Output,
-    threads: Threads,
+    threads: Threads<'_>,
 ) -> Result<()> {
     if a.rows.saturating_mul(b.cols).saturating_mul(a.cols) <= TINY {
         tiny(a, b, out, mode, |x| x);
@@ -196,9 +206,9 @@ fn float_product<T: Tile + num_traits::Float>(
     }
     // The library packs both matrices first. That pays where the output is not narrow, or neither matrix stays in the cache.
     if a.rows.min(b.cols) > NARROW {
-        let shared = threads == Threads::Many && is_worth_threads(a.rows, b.cols, a.cols);
-        let cost = shared.then(|| centi_ns_per_row(b.cols, a.cols));
-        if multiply_few(a, b, out, mode, cost)? {
+        let loops = threads.worth(a.rows, b.cols, a.cols);
+        let shared = loops.map(|loops| (loops, centi_ns_per_row(b.cols, a.cols)));
+        if multiply_few(a, b, out, mode, shared)? {
             return Ok(());
         }
         library_product(a, b, out, mode, threads);
@@ -229,7 +239,7 @@ fn unpacked_product<T: Tile>(
     b: Matrix<'_, T>,
     out: &mut [T],
     mode: Output,
-    threads: Threads,
+    threads: Threads<'_>,
 ) -> Result<()> {
     let (n, k) = (b.cols, a.cols);
     let copy;
@@ -257,15 +267,15 @@ fn unpacked_product<T: Tile>(
         multiply_scattered(left, right, out, places.first(count), mode)
     };
     match threads {
-        Threads::Many if is_worth_threads(a.rows, n, k) => parallel::first_error(|keep| {
-            parallel::chunks_mut(out, n, centi_ns_per_row(n, k), |first, out| {
+        Threads::Many(loops) if is_worth_threads(a.rows, n, k) => first_error(|keep| {
+            loops.chunks_mut(out, n, centi_ns_per_row(n, k), |first, out| {
                 keep(some_rows(first, out));
             });
         }),
-        Threads::Many if a.rows.saturating_mul(n).saturating_mul(k) >= WORTH_IDLE_THREADS => {
+        Threads::Many(loops) if a.rows.saturating_mul(n).saturating_mul(k) >= WORTH_IDLE_THREADS => {
             let rows = a.rows.div_ceil(SHORT_SHARDS).next_multiple_of(ROWS_OF_A_TILE);
-            parallel::first_error(|keep| {
-                parallel::short_chunks_mut(out, rows * n, |first, out| keep(some_rows(first / n, out)));
+            first_error(|keep| {
+                loops.short_chunks_mut(out, rows * n, |first, out| keep(some_rows(first / n, out)));
             })
         }
         _ => some_rows(0, out),
@@ -275,7 +285,7 @@ fn unpacked_product<T: Tile>(
 macro_rules! by_library {
     ($($number:ty, $conjugate:expr;)*) => {
         $(impl Multiply for $number {
-            fn product(a: Matrix<'_, $number>, b: Matrix<'_, $number>, out: &mut [$number], mode: Output, threads: Threads) -> Result<()> {
+            fn product(a: Matrix<'_, $number>, b: Matrix<'_, $number>, out: &mut [$number], mode: Output, threads: Threads<'_>) -> Result<()> {
                 if a.rows.saturating_mul(b.cols).saturating_mul(a.cols) <= TINY {
                     tiny(a, b, out, mode, $conjugate);
                 } else {
@@ -297,13 +307,11 @@ fn library_product<T: Element + num_traits::Num>(
     b: Matrix<'_, T>,
     out: &mut [T],
     mode: Output,
-    threads: Threads,
+    threads: Threads<'_>,
 ) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
-    let pays = threads == Threads::Many && is_worth_threads(m, n, k);
     // The threads are started for the first product that is worth them.
-    let loops = tensorfleet_threads::Threads::of_process().loops();
-    match pays.then(|| loops.gemm_pool()).flatten() {
+    match threads.worth(m, n, k).and_then(Loops::gemm_pool) {
         Some(pool) => pool.install(|| {
             library_call(a, b, out, mode, gemm::Parallelism::Rayon(pool.current_num_threads()));
         }),
@@ -376,7 +384,7 @@ macro_rules! through_single_precision {
     ($($half:ty;)*) => {
         // TensorFlow sums halves in single precision too, and rounds once.
         $(impl Multiply for $half {
-            fn product(a: Matrix<'_, $half>, b: Matrix<'_, $half>, out: &mut [$half], mode: Output, threads: Threads) -> Result<()> {
+            fn product(a: Matrix<'_, $half>, b: Matrix<'_, $half>, out: &mut [$half], mode: Output, threads: Threads<'_>) -> Result<()> {
                 let (left, right) = (a.map(<$half>::to_f32), b.map(<$half>::to_f32));
                 let mut sums: Vec<f32> = match mode {
                     Output::Overwrite => vec![0.0; out.len()],
@@ -401,7 +409,7 @@ through_single_precision! {
 macro_rules! integers {
     ($($integer:ty;)*) => {
         $(impl Multiply for $integer {
-            fn product(a: Matrix<'_, $integer>, b: Matrix<'_, $integer>, out: &mut [$integer], mode: Output, threads: Threads) -> Result<()> {
+            fn product(a: Matrix<'_, $integer>, b: Matrix<'_, $integer>, out: &mut [$integer], mode: Output, threads: Threads<'_>) -> Result<()> {
                 let (n, k) = (b.cols, a.cols);
                 if n == 0 {
                     return Ok(());
@@ -428,7 +436,7 @@ macro_rules! integers {
                 };
                 match threads {
                     Threads::One => rows(0, out),
-                    Threads::Many => parallel::chunks_mut(out, n, n.saturating_mul(k).saturating_mul(40), rows),
+                    Threads::Many(loops) => loops.chunks_mut(out, n, n.saturating_mul(k).saturating_mul(40), rows),
                 }
                 Ok(())
             }

@@ -35,7 +35,7 @@ proptest! {
             ($T:ty, $from:expr, $to:expr) => {{
                 let (a, b): (Vec<$T>, Vec<$T>) = (a.iter().map($from).collect(), b.iter().map($from).collect());
                 let mut out: Vec<$T> = vec![$from(&start); m * n];
-                multiply(view(&a, m, k, ta), view(&b, k, n, tb), &mut out, mode, Threads::Many).unwrap();
+                multiply(view(&a, m, k, ta), view(&b, k, n, tb), &mut out, mode, Threads::Many(tensorfleet_threads::Threads::of_process().loops())).unwrap();
                 out.into_iter().map($to).collect::<Vec<f64>>()
             }};
         }
@@ -72,7 +72,14 @@ fn products_of_all_sizes_and_transposes_agree_whoever_computes_them() {
             .flat_map(|(ta, tb)| [(ta, tb, Output::Overwrite), (ta, tb, Output::Accumulate)])
         {
             let mut out = vec![1.0f32; m * n];
-            multiply(view(&a, m, k, ta), view(&b, k, n, tb), &mut out, mode, Threads::Many).unwrap();
+            multiply(
+                view(&a, m, k, ta),
+                view(&b, k, n, tb),
+                &mut out,
+                mode,
+                Threads::Many(tensorfleet_threads::Threads::of_process().loops()),
+            )
+            .unwrap();
             let start = if mode == Output::Accumulate { 1.0 } else { 0.0 };
             let expected = naive(&wide(&a), &wide(&b), m, n, k, ta, tb);
             let same = expected.iter().zip(&out).all(|(&expected, &found)| expected + start == found as f64);

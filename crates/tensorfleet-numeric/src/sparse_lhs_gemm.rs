@@ -14,7 +14,7 @@ use crate::gemm::{Matrix, Output};
 use crate::implicit_gemm::Tile;
 use crate::simd_dispatch;
 use crate::vector::{Vector, Vectorized};
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// A left matrix qualifies if at most one in so many of its numbers is not zero. At one in two, nothing would be gained.
 const ONE_IN: usize = 3;
@@ -30,14 +30,14 @@ const MOST_COPIED: usize = 1 << 22;
 /// Vectors of sums in registers.
 const MOST_VECTORS: usize = 8;
 
-/// Computes `a * b` into `out`, if `a` has so many zeros that it pays; whether it was computed. Shared by threads if there is a cost
-/// of rows, in hundredths of a nanosecond.
+/// Computes `a * b` into `out`, if `a` has so many zeros that it pays; whether it was computed. With `shared`, rows are shared by
+/// these threads; a row then costs so many hundredths of a nanosecond.
 pub fn multiply_few<T: Tile + num_traits::Float>(
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
     out: &mut [T],
     mode: Output,
-    centi_ns_per_row: Option<usize>,
+    shared: Option<(&Loops, usize)>,
 ) -> Result<bool> {
     let has_lines = (a.row_stride == 1 || a.col_stride == 1) && b.col_stride == 1 && b.row_stride >= b.cols;
     let is_small = b.rows.saturating_mul(line_stride(b.cols)) <= MOST_COPIED;
@@ -47,9 +47,9 @@ pub fn multiply_few<T: Tile + num_traits::Float>(
     let Some(lines) = padded_lines(b)? else { return Ok(false) };
     let (lines, cols) = (lines.as_slice::<T>()?, b.cols);
     let some_rows = |first: usize, out: &mut [T]| T::compute(Rows { a, lines, cols, first, out, mode });
-    match centi_ns_per_row {
+    match shared {
         None => some_rows(0, out),
-        Some(cost) => parallel::chunks_mut(out, cols, cost / ONE_IN, some_rows),
+        Some((loops, cost)) => loops.chunks_mut(out, cols, cost / ONE_IN, some_rows),
     }
     Ok(true)
 }

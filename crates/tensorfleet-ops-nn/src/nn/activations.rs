@@ -159,7 +159,7 @@ fn indicator<T: Real>(condition: bool) -> T {
 /// The kernel of an activation, in place if possible.
 fn unary_kernel<S: Stored>(function: Box<UnaryFn<S::Compute, S::Compute>>, cost: usize) -> KernelBox {
     KernelBox::from_fn(move |ctx| {
-        let output = apply_unary::<S>(ctx.take_input(0)?, &*function, cost)?;
+        let output = apply_unary::<S>(ctx.loops(), ctx.take_input(0)?, &*function, cost)?;
         ctx.set_output(0, output);
         Ok(())
     })
@@ -181,7 +181,7 @@ fn gradient_kernel<S: Stored>(
             gradient.shape(),
             x.shape()
         );
-        ctx.set_output(0, apply_binary::<S>(gradient, x, &*rule, cost)?);
+        ctx.set_output(0, apply_binary::<S>(ctx.loops(), gradient, x, &*rule, cost)?);
         Ok(())
     })
 }

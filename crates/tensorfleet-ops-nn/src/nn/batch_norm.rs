@@ -9,7 +9,7 @@ use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 use super::batch_norm_gradients::{norm_grad_gradient, norm_gradient};
 use tensorfleet_numeric::stored::{build_floats, check_narrow, floats_of};
@@ -144,7 +144,12 @@ impl Channels {
 
     /// Sums `terms(element, channel)` over each channel, in double precision and in blocks, which keeps the sums
     /// of large batches exact.
-    fn sums(&self, x: &[f32], terms: impl Fn(usize, f64, usize) -> [f64; 2] + Send + Sync) -> Vec<[f64; 2]> {
+    fn sums(
+        &self,
+        loops: &Loops,
+        x: &[f32],
+        terms: impl Fn(usize, f64, usize) -> [f64; 2] + Send + Sync,
+    ) -> Vec<[f64; 2]> {
         let mut total = vec![[0.0; 2]; self.count];
         if x.is_empty() {
             return total;
@@ -152,7 +157,7 @@ impl Channels {
         let rows_per_block = (4096 / (self.count * self.inner)).max(1);
         let block_len = rows_per_block * self.count * self.inner;
         let mut partial = vec![[0.0; 2]; self.outer.div_ceil(rows_per_block) * self.count];
-        parallel::chunks_mut(&mut partial, self.count, block_len * 100, |first, partial| {
+        loops.chunks_mut(&mut partial, self.count, block_len * 100, |first, partial| {
             let blocks = x[first * block_len..].chunks(block_len).enumerate();
             for (sums, (at, block)) in partial.chunks_mut(self.count).zip(blocks) {
                 let start = (first + at) * block_len;
@@ -174,12 +179,12 @@ impl Channels {
     }
 
     /// Writes `value(position, channel)` everywhere.
-    fn fill(&self, out: &mut [f32], value: impl Fn(usize, usize) -> f32 + Send + Sync) {
+    fn fill(&self, loops: &Loops, out: &mut [f32], value: impl Fn(usize, usize) -> f32 + Send + Sync) {
         let unit = self.count * self.inner;
         if out.is_empty() {
             return;
         }
-        parallel::chunks_mut(out, unit, unit * 60, |first, piece| {
+        loops.chunks_mut(out, unit, unit * 60, |first, piece| {
             for (run, out) in piece.chunks_mut(self.inner).enumerate() {
                 let (channel, start) = (run % self.count, first * unit + run * self.inner);
                 out.iter_mut().enumerate().for_each(|(i, out)| *out = value(start + i, channel));
@@ -241,7 +246,7 @@ fn norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let elements = floats_of(x)?;
         let statistics = if norm.is_training {
             let old = if factor == 1.0 { None } else { Some((given(3, "mean")?, given(4, "variance")?)) };
-            Statistics::of_batch(&elements, &channels, old, factor)
+            Statistics::of_batch(ctx.loops(), &elements, &channels, old, factor)
         } else {
             Statistics::given(given(3, "mean")?, given(4, "variance")?)
         };
@@ -251,7 +256,7 @@ fn norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let gains: Vec<f32> =
             statistics.variance.iter().zip(scale).map(|(&v, &s)| norm.inverse_deviation(v) * s).collect();
         let y = build_floats(x.dtype(), x.shape().clone(), |out| {
-            channels.fill(out, |at, channel| {
+            channels.fill(ctx.loops(), out, |at, channel| {
                 (elements[at] - statistics.mean[channel]) * gains[channel] + offset[channel]
             });
             Ok(())
@@ -287,11 +292,18 @@ impl Statistics {
         Statistics { mean: zeros.clone(), variance: zeros, new_mean: none.clone(), new_variance: none }
     }
 
-    fn of_batch(x: &[f32], channels: &Channels, old: Option<(&[f32], &[f32])>, factor: f32) -> Statistics {
+    fn of_batch(
+        loops: &Loops,
+        x: &[f32],
+        channels: &Channels,
+        old: Option<(&[f32], &[f32])>,
+        factor: f32,
+    ) -> Statistics {
         let population = channels.population() as f64;
         let means: Vec<f64> =
-            channels.sums(x, |_, x, _| [x, 0.0]).iter().map(|[sum, _]| sum / population).collect();
-        let squares = channels.sums(x, |_, x, channel| [(x - means[channel]) * (x - means[channel]), 0.0]);
+            channels.sums(loops, x, |_, x, _| [x, 0.0]).iter().map(|[sum, _]| sum / population).collect();
+        let squares =
+            channels.sums(loops, x, |_, x, channel| [(x - means[channel]) * (x - means[channel]), 0.0]);
         let mean: Vec<f32> = means.iter().map(|&mean| mean as f32).collect();
         let variance: Vec<f32> = squares.iter().map(|[sum, _]| (sum / population) as f32).collect();
         let unbiased = (population / (population - 1.0).max(1.0)) as f32;
@@ -325,7 +337,7 @@ fn norm_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let variance = per_channel(ctx.input(4)?, "reserve_space_2", channels.count)?;
         let (dtype, shape) = (x.dtype(), x.shape().clone());
         let (x, gradient) = (floats_of(x)?, floats_of(gradient)?);
-        let sums = channels.sums(&x, |at, x, channel| {
+        let sums = channels.sums(ctx.loops(), &x, |at, x, channel| {
             let gradient = f64::from(gradient[at]);
             [gradient, gradient * (x - mean[channel] as f64)]
         });
@@ -344,7 +356,7 @@ fn norm_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
             })
             .collect();
         let backprop = build_floats(dtype, shape, |out| {
-            channels.fill(out, |at, channel| {
+            channels.fill(ctx.loops(), out, |at, channel| {
                 let [gain, shift, slope] = terms[channel];
                 gain * (gradient[at] - shift - slope * (x[at] - mean[channel]))
             });

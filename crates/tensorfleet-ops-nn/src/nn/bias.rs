@@ -10,7 +10,7 @@ use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::stored::{Stored, build_computed, compute_elements};
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -133,6 +133,7 @@ tensorfleet_numeric::simd_dispatch! {
 fn bias_add(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let channels_first = channels_first(node)?;
     dispatch!(node.dtype()?, T in numeric => Ok(KernelBox::from_fn(move |ctx| {
+        let loops = ctx.loops();
         let mut value = ctx.take_input(0)?;
         let bias = ctx.input(1)?;
         let channels = Channels::of(value.shape(), channels_first)?;
@@ -147,7 +148,7 @@ fn bias_add(node: &NodeSpec<'_>) -> Result<KernelBox> {
         );
         if value.num_elements() > 0 {
             let (bias, unit) = (bias.as_slice::<T>()?, channels.count * channels.inner);
-            parallel::chunks_mut(value.make_mut::<T>()?, unit, unit * 30, |_, piece| {
+            loops.chunks_mut(value.make_mut::<T>()?, unit, unit * 30, |_, piece| {
                 add_bias(piece, bias, channels.inner);
             });
         }
@@ -171,7 +172,7 @@ fn bias_grad_kernel<S: Stored<Compute: Number>>(channels_first: bool) -> KernelB
         let channels = Channels::of(backprop.shape(), channels_first)?;
         let values = compute_elements(backprop.as_slice::<S>()?);
         let output = build_computed::<S>(Shape::vector(channels.count), |sums| {
-            channel_sums(&values, &channels, sums);
+            channel_sums(ctx.loops(), &values, &channels, sums);
             Ok(())
         })?;
         ctx.set_output(0, output);
@@ -180,7 +181,7 @@ fn bias_grad_kernel<S: Stored<Compute: Number>>(channels_first: bool) -> KernelB
 }
 
 /// Writes the sum of each channel to `sums`.
-fn channel_sums<T: Number>(values: &[T], channels: &Channels, sums: &mut [T]) {
+fn channel_sums<T: Number>(loops: &Loops, values: &[T], channels: &Channels, sums: &mut [T]) {
     let Channels { outer, count, inner } = *channels;
     sums.fill(T::ZERO);
     if values.is_empty() {
@@ -189,7 +190,7 @@ fn channel_sums<T: Number>(values: &[T], channels: &Channels, sums: &mut [T]) {
     let rows_per_block = if inner == 1 { ROWS_PER_BLOCK } else { 1 };
     let block_len = rows_per_block * count * inner;
     let mut partial = vec![T::ZERO; outer.div_ceil(rows_per_block) * count];
-    parallel::chunks_mut(&mut partial, count, block_len * 25, |first, partial| {
+    loops.chunks_mut(&mut partial, count, block_len * 25, |first, partial| {
         let blocks = values[first * block_len..].chunks(block_len);
         for (sums, block) in partial.chunks_mut(count).zip(blocks) {
             if inner == 1 {

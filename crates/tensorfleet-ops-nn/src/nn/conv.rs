@@ -168,7 +168,9 @@ fn convolved<T: Stored<Compute: Tile>>(window: &Window, ctx: &Context<'_>) -> Re
     let sizes = Sizes::of(window, image.shape(), filter.shape())?;
     let (image, filter) =
         (compute_elements(image.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
-    build_computed::<T>(Shape::new(&sizes.output())?, |out| forward(&sizes, &image, &filter, out))
+    build_computed::<T>(Shape::new(&sizes.output())?, |out| {
+        forward(ctx.loops(), &sizes, &image, &filter, out)
+    })
 }
 
 /// What a fused convolution does to each channel before it activates.
@@ -207,11 +209,11 @@ fn fused_conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let channels = output.shape()[3];
         let values = output.make_mut::<T>()?;
         match step {
-            ChannelStep::Bias => add_bias_and_activate(values, channel_values::<T>(ctx, 2, channels)?, activation),
+            ChannelStep::Bias => add_bias_and_activate(ctx.loops(), values, channel_values::<T>(ctx, 2, channels)?, activation),
             ChannelStep::Normalize => {
                 let input = |index| channel_values::<T>(ctx, index, channels);
                 let bias = scale_channels(values, [input(2)?, input(3)?, input(4)?, input(5)?], epsilon);
-                add_bias_and_activate(values, &bias, activation);
+                add_bias_and_activate(ctx.loops(), values, &bias, activation);
             }
         }
         ctx.set_output(0, window.layout.restored::<T>(output)?);
@@ -259,7 +261,7 @@ fn conv_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let sizes = Sizes::of(&window, &input, filter.shape())?;
         sizes.check_gradient(gradient.shape())?;
         let (gradient, filter) = (compute_elements(gradient.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
-        let output = build_sums::<T>(input, |out| backward_to_input(&sizes, &gradient, &filter, out))?;
+        let output = build_sums::<T>(input, |out| backward_to_input(ctx.loops(), &sizes, &gradient, &filter, out))?;
         ctx.set_output(0, window.layout.restored::<T>(output)?);
         Ok(())
     })))
@@ -291,7 +293,7 @@ fn conv_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let sizes = Sizes::of(&window, image.shape(), &filter)?;
         sizes.check_gradient(gradient.shape())?;
         let (image, gradient) = (compute_elements(image.as_slice::<T>()?), compute_elements(gradient.as_slice::<T>()?));
-        let output = build_sums::<T>(filter, |out| backward_to_filter(&sizes, &image, &gradient, out))?;
+        let output = build_sums::<T>(filter, |out| backward_to_filter(ctx.loops(), &sizes, &image, &gradient, out))?;
         ctx.set_output(0, output);
         Ok(())
     })))

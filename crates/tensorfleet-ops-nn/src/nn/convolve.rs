@@ -10,7 +10,7 @@ use tensorfleet_core::{Result, Shape, Tensor, bail, ensure};
 use super::window::{Axis, Window, rank_4};
 use tensorfleet_numeric::gemm::{Matrix, Output, Threads, multiply};
 use tensorfleet_numeric::implicit_gemm::{Lines, Offsets, Scattered, Tile, multiply_scattered};
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::{Loops, first_error};
 
 /// About how many pixels of the output are computed at a time.
 const BLOCK_PIXELS: usize = 1024;
@@ -193,7 +193,13 @@ fn multiples(count: usize, step: usize) -> Vec<usize> {
 }
 
 /// The convolution of `images` with `filter`.
-pub(super) fn forward<T: Tile>(sizes: &Sizes, images: &[T], filter: &[T], out: &mut [T]) -> Result<()> {
+pub(super) fn forward<T: Tile>(
+    loops: &Loops,
+    sizes: &Sizes,
+    images: &[T],
+    filter: &[T],
+    out: &mut [T],
+) -> Result<()> {
     if out.is_empty() {
         return Ok(());
     }
@@ -201,7 +207,7 @@ pub(super) fn forward<T: Tile>(sizes: &Sizes, images: &[T], filter: &[T], out: &
     if sizes.is_pointwise() {
         let pixels = Matrix::new(images, sizes.batch * sizes.pixels(), patch)?;
         let filter = Matrix::new(filter, patch, channels)?;
-        return multiply(pixels, filter, out, Output::Overwrite, Threads::Many);
+        return multiply(pixels, filter, out, Output::Overwrite, Threads::Many(loops));
     }
     let im2col = Im2col::new(sizes)?;
     let places = multiples(im2col.windows.len(), channels);
@@ -209,8 +215,8 @@ pub(super) fn forward<T: Tile>(sizes: &Sizes, images: &[T], filter: &[T], out: &
         (Offsets::new(&im2col.windows), Offsets::new(&im2col.taps), Offsets::new(&places));
     let filter = Lines { data: filter, stride: channels, cols: channels };
     let row = sizes.cols.output * channels;
-    parallel::first_error(|keep| {
-        parallel::chunks_mut(out, row, sizes.row_cost(), |first, out| {
+    first_error(|keep| {
+        loops.chunks_mut(out, row, sizes.row_cost(), |first, out| {
             let mut blocks = || -> Result<()> {
                 let mut space = im2col.space::<T>(sizes.block_rows())?;
                 let (space, mut done) = (space.make_mut::<T>()?, 0);
@@ -240,6 +246,7 @@ struct Segment {
 /// The gradient with respect to the images: each pixel's part of it, a product of its gradient and the filter, is added where
 /// its window lies. `out` is zero.
 pub(super) fn backward_to_input<T: Tile>(
+    loops: &Loops,
     sizes: &Sizes,
     gradient: &[T],
     filter: &[T],
@@ -252,7 +259,7 @@ pub(super) fn backward_to_input<T: Tile>(
     if sizes.is_pointwise() {
         let gradient = Matrix::new(gradient, sizes.batch * sizes.pixels(), channels)?;
         let filter = Matrix::new(filter, patch, channels)?.transposed();
-        return multiply(gradient, filter, out, Output::Overwrite, Threads::Many);
+        return multiply(gradient, filter, out, Output::Overwrite, Threads::Many(loops));
     }
     let im2col = Im2col::new(sizes)?;
     // Columns of pixels first: the windows of neighbours in a row overlap, and memory that has just been written is slow to read
@@ -273,8 +280,8 @@ pub(super) fn backward_to_input<T: Tile>(
     let transposed: Vec<T> =
         (0..patch * channels).map(|at| filter[at % patch * channels + at / patch]).collect();
     let cost = sizes.row_cost().saturating_mul(sizes.rows.output);
-    parallel::first_error(|keep| {
-        parallel::chunks_mut(out, sizes.image_len(), cost, |first, images| {
+    first_error(|keep| {
+        loops.chunks_mut(out, sizes.image_len(), cost, |first, images| {
             let mut each_image = || -> Result<()> {
                 let mut space = im2col.space::<T>(sizes.rows.output)?;
                 let space = space.make_mut::<T>()?;
@@ -301,6 +308,7 @@ pub(super) fn backward_to_input<T: Tile>(
 
 /// The gradient with respect to the filter. `out` is zero.
 pub(super) fn backward_to_filter<T: Tile>(
+    loops: &Loops,
     sizes: &Sizes,
     images: &[T],
     gradient: &[T],
@@ -314,7 +322,7 @@ pub(super) fn backward_to_filter<T: Tile>(
         let pixels = sizes.batch * sizes.pixels();
         let (images, gradient) =
             (Matrix::new(images, pixels, patch)?, Matrix::new(gradient, pixels, channels)?);
-        return multiply(images.transposed(), gradient, out, Output::Overwrite, Threads::Many);
+        return multiply(images.transposed(), gradient, out, Output::Overwrite, Threads::Many(loops));
     }
     let im2col = Im2col::new(sizes)?;
     let places = multiples(patch, channels);
@@ -322,11 +330,11 @@ pub(super) fn backward_to_filter<T: Tile>(
         (Offsets::new(&im2col.windows), Offsets::new(&im2col.taps), Offsets::new(&places));
     // Each shard of rows sums up a filter of its own.
     let (rows, row) = (sizes.batch * sizes.rows.output, sizes.cols.output * channels);
-    let shard = parallel::shard_len(rows, sizes.row_cost()).unwrap_or(rows);
+    let shard = loops.shard_len(rows, sizes.row_cost()).unwrap_or(rows);
     let mut filters = vec![T::default(); rows.div_ceil(shard) * patch * channels];
-    parallel::first_error(|keep| {
+    first_error(|keep| {
         let shards = filters.chunks_mut(patch * channels).enumerate();
-        parallel::each(shards, |(at, filter)| {
+        loops.each(shards, |(at, filter)| {
             let mut blocks = || -> Result<()> {
                 let mut space = im2col.space::<T>(sizes.block_rows())?;
                 let space = space.make_mut::<T>()?;

@@ -9,7 +9,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 use super::conv::{
     convolution_backprop_filter_gradient, convolution_backprop_input_gradient, convolution_gradient,
@@ -136,7 +136,7 @@ fn depthwise(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let sizes = Sizes::of(&window, image.shape(), filter.shape())?;
         let (image, filter) = (compute_elements(image.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
         let output = build_computed::<T>(Shape::new(&sizes.output())?, |out| {
-            forward(&sizes, &image, &filter, out);
+            forward(ctx.loops(), &sizes, &image, &filter, out);
             Ok(())
         })?;
         ctx.set_output(0, window.layout.restored::<T>(output)?);
@@ -144,14 +144,14 @@ fn depthwise(node: &NodeSpec<'_>) -> Result<KernelBox> {
     })))
 }
 
-fn forward<T: Floating>(sizes: &Sizes, images: &[T], filter: &[T], out: &mut [T]) {
+fn forward<T: Floating>(loops: &Loops, sizes: &Sizes, images: &[T], filter: &[T], out: &mut [T]) {
     let (channels, image_len) = (sizes.channels(), sizes.rows.input * sizes.cols.input * sizes.depth);
     let row_len = sizes.cols.output * channels;
     if out.is_empty() {
         return;
     }
     let cost = sizes.pixel_cost().saturating_mul(sizes.cols.output);
-    parallel::chunks_mut(out, row_len, cost, |first, piece| {
+    loops.chunks_mut(out, row_len, cost, |first, piece| {
         for (at, sums) in piece.chunks_mut(row_len).enumerate() {
             let (image, row) = ((first + at) / sizes.rows.output, (first + at) % sizes.rows.output);
             let image = &images[image * image_len..][..image_len];
@@ -185,7 +185,7 @@ fn depthwise_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
         sizes.check_gradient(gradient.shape())?;
         let (gradient, filter) = (compute_elements(gradient.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
         let output = build_sums::<T>(input, |sums| {
-            backward_to_input(&sizes, &gradient, &filter, sums);
+            backward_to_input(ctx.loops(), &sizes, &gradient, &filter, sums);
             Ok(())
         })?;
         ctx.set_output(0, window.layout.restored::<T>(output)?);
@@ -193,12 +193,18 @@ fn depthwise_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
     })))
 }
 
-fn backward_to_input<T: Floating>(sizes: &Sizes, gradient: &[T], filter: &[T], sums: &mut [T]) {
+fn backward_to_input<T: Floating>(
+    loops: &Loops,
+    sizes: &Sizes,
+    gradient: &[T],
+    filter: &[T],
+    sums: &mut [T],
+) {
     let (channels, depth) = (sizes.channels(), sizes.depth);
     let (image_len, row_len) = (sizes.rows.input * sizes.cols.input * depth, sizes.cols.output * channels);
     if !sums.is_empty() && !gradient.is_empty() {
         let cost = sizes.pixel_cost().saturating_mul(sizes.cols.output * sizes.rows.output);
-        parallel::chunks_mut(sums, image_len, cost, |first, images| {
+        loops.chunks_mut(sums, image_len, cost, |first, images| {
             for (at, image) in images.chunks_mut(image_len).enumerate() {
                 for row in 0..sizes.rows.output {
                     let gradient = &gradient[((first + at) * sizes.rows.output + row) * row_len..][..row_len];
@@ -231,7 +237,7 @@ fn depthwise_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
         sizes.check_gradient(gradient.shape())?;
         let (image, gradient) = (compute_elements(image.as_slice::<T>()?), compute_elements(gradient.as_slice::<T>()?));
         let output = build_sums::<T>(filter, |total| {
-            backward_to_filter(&sizes, &image, &gradient, total);
+            backward_to_filter(ctx.loops(), &sizes, &image, &gradient, total);
             Ok(())
         })?;
         ctx.set_output(0, output);
@@ -239,7 +245,13 @@ fn depthwise_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
     })))
 }
 
-fn backward_to_filter<T: Floating>(sizes: &Sizes, images: &[T], gradient: &[T], total: &mut [T]) {
+fn backward_to_filter<T: Floating>(
+    loops: &Loops,
+    sizes: &Sizes,
+    images: &[T],
+    gradient: &[T],
+    total: &mut [T],
+) {
     let (channels, depth) = (sizes.channels(), sizes.depth);
     let (image_len, row_len) = (sizes.rows.input * sizes.cols.input * depth, sizes.cols.output * channels);
     let rows = sizes.batch * sizes.rows.output;
@@ -248,10 +260,10 @@ fn backward_to_filter<T: Floating>(sizes: &Sizes, images: &[T], gradient: &[T], 
     }
     // Each shard of output rows sums up a filter of its own.
     let cost = sizes.pixel_cost().saturating_mul(sizes.cols.output);
-    let shard = parallel::shard_len(rows, cost).unwrap_or(rows);
+    let shard = loops.shard_len(rows, cost).unwrap_or(rows);
     let mut filters = vec![T::ZERO; rows.div_ceil(shard) * total.len()];
     let shards = filters.chunks_mut(total.len()).zip(gradient.chunks(shard * row_len)).enumerate();
-    parallel::each(shards, |(at, (filter, gradient))| {
+    loops.each(shards, |(at, (filter, gradient))| {
         for (i, gradient) in gradient.chunks(row_len).enumerate() {
             let (image, row) = ((at * shard + i) / sizes.rows.output, (at * shard + i) % sizes.rows.output);
             let image = &images[image * image_len..][..image_len];

@@ -18,6 +18,7 @@ use super::einsum_gradient::einsum_gradient;
 use tensorfleet_numeric::gemm::{Matrix, Multiply, Output, Threads, multiply};
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::stored::{Stored, stored_elements};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("Einsum", "inputs: N * T -> output: T")
@@ -292,7 +293,7 @@ fn run<T: Multiply + Stored<Compute: Number>>(ctx: &mut Context<'_>, equation: &
             (order, elements)
         }
         [a, b] => {
-            let (order, elements) = contract((a.0, &a.1), (b.0, &b.1), &resolved)?;
+            let (order, elements) = contract(ctx.loops(), (a.0, &a.1), (b.0, &b.1), &resolved)?;
             (order, Cow::Owned(elements))
         }
         _ => bail!(Internal, "an einsum has one or two operands"),
@@ -316,6 +317,7 @@ type View<'a, T> = (&'a [T], &'a [(Label, usize)]);
 
 /// The product of two operands, as `[batch, free labels of a, free labels of b]`.
 fn contract<T: Multiply + Stored<Compute: Number>>(
+    loops: &Loops,
     a: View<'_, T>,
     b: View<'_, T>,
     sizes: &Resolved,
@@ -343,7 +345,7 @@ fn contract<T: Multiply + Stored<Compute: Number>>(
         let operands = left.chunks(rows * depth).zip(right.chunks(depth * cols));
         for (out, (left, right)) in product.chunks_mut(rows * cols).zip(operands) {
             let (left, right) = (Matrix::new(left, rows, depth)?, Matrix::new(right, depth, cols)?);
-            multiply(left, right, out, Output::Overwrite, Threads::Many)?;
+            multiply(left, right, out, Output::Overwrite, Threads::Many(loops))?;
         }
     }
     Ok((order, product))

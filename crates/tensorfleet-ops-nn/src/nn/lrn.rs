@@ -8,7 +8,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input, scalars};
 use tensorfleet_numeric::dispatch;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 use tensorfleet_numeric::number::Floating;
 use tensorfleet_numeric::stored::{
@@ -107,10 +107,10 @@ fn lrn(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let input = ctx.input(0)?;
         let depth = depth_of(input.shape(), "in")?;
-        let from = floats_of(input)?;
+        let (from, loops) = (floats_of(input)?, ctx.loops());
         let output = build_floats(input.dtype(), input.shape().clone(), |out| {
             if !out.is_empty() {
-                parallel::chunks_mut(out, depth, response.cost(depth), |first, piece| {
+                loops.chunks_mut(out, depth, response.cost(depth), |first, piece| {
                     let mut bases = vec![0.0; depth];
                     let pixels = from[first * depth..].chunks(depth);
                     for (out, pixel) in piece.chunks_mut(depth).zip(pixels) {
@@ -140,9 +140,10 @@ fn lrn_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
             "input_grads, input_image, and out_image should have the same shape"
         );
         let (gradients, images, normed) = (floats_of(gradient)?, floats_of(image)?, floats_of(normed)?);
+        let loops = ctx.loops();
         let output = build_floats(gradient.dtype(), gradient.shape().clone(), |out| {
             if !out.is_empty() {
-                parallel::chunks_mut(out, depth, response.cost(depth) * 2, |first, piece| {
+                loops.chunks_mut(out, depth, response.cost(depth) * 2, |first, piece| {
                     let mut bases = vec![0.0; depth];
                     for (at, sums) in piece.chunks_mut(depth).enumerate() {
                         let range = (first + at) * depth..(first + at + 1) * depth;
@@ -209,7 +210,7 @@ fn l2_loss_kernel<S: Stored<Compute: Floating>>() -> KernelBox {
     KernelBox::from_fn(|ctx| {
         let values = compute_elements(ctx.input(0)?.as_slice::<S>()?);
         let loss = build_computed::<S>(Shape::scalar(), |loss| {
-            loss.fill(half_sum_of_squares(&values));
+            loss.fill(half_sum_of_squares(ctx.loops(), &values));
             Ok(())
         })?;
         ctx.set_output(0, loss);
@@ -217,9 +218,9 @@ fn l2_loss_kernel<S: Stored<Compute: Floating>>() -> KernelBox {
     })
 }
 
-fn half_sum_of_squares<T: Floating>(values: &[T]) -> T {
+fn half_sum_of_squares<T: Floating>(loops: &Loops, values: &[T]) -> T {
     let mut sums = vec![T::ZERO; values.len().div_ceil(BLOCK)];
-    parallel::chunks_mut(&mut sums, 1, BLOCK * 15, |first, piece| {
+    loops.chunks_mut(&mut sums, 1, BLOCK * 15, |first, piece| {
         let blocks = values[first * BLOCK..].chunks(BLOCK);
         piece.iter_mut().zip(blocks).for_each(|(sum, block)| *sum = sum_of_squares(block));
     });

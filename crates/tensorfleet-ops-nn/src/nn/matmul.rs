@@ -10,7 +10,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, broadcast_shapes};
 use tensorfleet_numeric::dispatch;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::{Loops, first_error};
 
 use super::activations::{Activation, Loop};
 use tensorfleet_numeric::gemm::{Matrix, Multiply, Output, Threads, multiply};
@@ -135,13 +135,13 @@ fn batch_matmul_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 fn matmul(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (ta, tb) = (node.attr("transpose_a")?, node.attr("transpose_b")?);
     for_products!(node.dtype()?, T => Ok(KernelBox::from_fn(move |ctx| {
-        let product = product_of::<T>(ctx.input(0)?, ctx.input(1)?, ta, tb)?;
+        let product = product_of::<T>(ctx.loops(), ctx.input(0)?, ctx.input(1)?, ta, tb)?;
         ctx.set_output(0, product);
         Ok(())
     })))
 }
 
-fn product_of<T: Multiply>(a: &Tensor, b: &Tensor, ta: bool, tb: bool) -> Result<Tensor> {
+fn product_of<T: Multiply>(loops: &Loops, a: &Tensor, b: &Tensor, ta: bool, tb: bool) -> Result<Tensor> {
     let (left, right) = (matrix_in::<T>(a, 0, ta)?, matrix_in::<T>(b, 1, tb)?);
     ensure!(
         left.cols() == right.rows(),
@@ -151,7 +151,7 @@ fn product_of<T: Multiply>(a: &Tensor, b: &Tensor, ta: bool, tb: bool) -> Result
         b.shape()
     );
     let shape = Shape::new(&[left.rows(), right.cols()])?;
-    Tensor::build::<T>(shape, |out| multiply(left, right, out, Output::Overwrite, Threads::Many))
+    Tensor::build::<T>(shape, |out| multiply(left, right, out, Output::Overwrite, Threads::Many(loops)))
 }
 
 fn matrix_in<T: Multiply>(tensor: &Tensor, index: usize, transposed: bool) -> Result<Matrix<'_, T>> {
@@ -177,12 +177,12 @@ fn fused_matmul(node: &NodeSpec<'_>) -> Result<KernelBox> {
     };
     ensure!(node.attr::<i64>("num_args")? == 1, InvalidArgument, "Fused MatMul with BiasAdd needs one bias");
     dispatch!(node.dtype()?, T in [f32, half::f16, half::bf16] => Ok(KernelBox::from_fn(move |ctx| {
-        let mut product = product_of::<T>(ctx.input(0)?, ctx.input(1)?, ta, tb)?;
+        let mut product = product_of::<T>(ctx.loops(), ctx.input(0)?, ctx.input(1)?, ta, tb)?;
         let bias = ctx.input(2)?;
         let cols = product.shape()[1];
         ensure!(bias.shape().rank() == 1 && bias.num_elements() == cols, InvalidArgument,
             "Must provide as many biases as the last dimension of the product: {} vs. {}", bias.shape(), product.shape());
-        add_bias_and_activate(product.make_mut::<T>()?, bias.as_slice::<T>()?, activation);
+        add_bias_and_activate(ctx.loops(), product.make_mut::<T>()?, bias.as_slice::<T>()?, activation);
         ctx.set_output(0, product);
         Ok(())
     })))
@@ -190,17 +190,19 @@ fn fused_matmul(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 /// The end of a fused computation: `activation(value + bias)` for rows as long as `bias`.
 pub(super) fn add_bias_and_activate<S: Stored<Compute: Floating>>(
+    loops: &Loops,
     values: &mut [S],
     bias: &[S],
     activation: Activation,
 ) {
     let bias = compute_elements(bias);
     update_computed(values, |values| {
-        activation.drive(BiasThen { values, bias: &bias, cost: activation.cost() });
+        activation.drive(BiasThen { loops, values, bias: &bias, cost: activation.cost() });
     });
 }
 
 struct BiasThen<'a, T> {
+    loops: &'a Loops,
     values: &'a mut [T],
     bias: &'a [T],
     cost: usize,
@@ -213,7 +215,7 @@ impl<T: Floating> Loop<T> for BiasThen<'_, T> {
         if cols == 0 {
             return;
         }
-        parallel::chunks_mut(self.values, cols, cols * self.cost, |_, piece| {
+        self.loops.chunks_mut(self.values, cols, cols * self.cost, |_, piece| {
             finish_rows(piece, self.bias, &move |x: T, bias: T| function(x + bias));
         });
     }
@@ -258,7 +260,7 @@ fn batch_product<T: Multiply>(
     adj_y: bool,
     broadcasts: bool,
 ) -> Result<()> {
-    let (x, y) = (ctx.input(0)?, ctx.input(1)?);
+    let (x, y, loops) = (ctx.input(0)?, ctx.input(1)?, ctx.loops());
     let batch = Batch::of(x.shape(), y.shape(), adj_x, adj_y, broadcasts)?;
     let (xs, ys) = (x.as_slice::<T>()?, y.as_slice::<T>()?);
     let [.., rows, cols] = *batch.output else { bail!(Internal, "a product has rows and columns") };
@@ -274,7 +276,7 @@ fn batch_product<T: Multiply>(
         if one_y {
             // All products share the right operand: the left ones, stacked, are one matrix.
             let left = Matrix::new(xs, batch.count * rows, batch.x[1])?;
-            return multiply(left, right(0)?, out, Output::Overwrite, Threads::Many);
+            return multiply(left, right(0)?, out, Output::Overwrite, Threads::Many(loops));
         }
         let one = |at: usize, out: &mut [T], threads| {
             let (x_at, y_at) = batch.operands(at);
@@ -282,11 +284,11 @@ fn batch_product<T: Multiply>(
             multiply(left.adjoint_if(adj_x), right(y_at)?, out, Output::Overwrite, threads)
         };
         if batch.count == 1 {
-            return one(0, out, Threads::Many);
+            return one(0, out, Threads::Many(loops));
         }
         let cost = x_len.saturating_mul(cols).saturating_mul(4);
-        parallel::first_error(|keep| {
-            parallel::chunks_mut(out, rows * cols, cost, |first, piece| {
+        first_error(|keep| {
+            loops.chunks_mut(out, rows * cols, cost, |first, piece| {
                 for (at, out) in piece.chunks_mut(rows * cols).enumerate() {
                     keep(one(first + at, out, Threads::One));
                 }

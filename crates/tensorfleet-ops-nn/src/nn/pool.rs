@@ -12,7 +12,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 use super::conv::sizes_shape;
 use super::pool_depth::DepthPool;
@@ -212,6 +212,7 @@ impl Sizes {
     /// Fills the output; `pixel` gets the image, the window, and the output pixel.
     pub(super) fn for_each_pixel<T: Element, I: Sync>(
         &self,
+        loops: &Loops,
         images: &[I],
         out: &mut [T],
         pixel: impl Fn(&[I], Region, &mut [T]) + Send + Sync,
@@ -220,7 +221,7 @@ impl Sizes {
         if out.is_empty() {
             return;
         }
-        parallel::chunks_mut(out, row_len, self.row_cost(), |first, piece| {
+        loops.chunks_mut(out, row_len, self.row_cost(), |first, piece| {
             for (at, out) in piece.chunks_mut(row_len).enumerate() {
                 let (image, row) = ((first + at) / self.rows.output, (first + at) % self.rows.output);
                 let image = &images[image * self.image_len()..][..self.image_len()];
@@ -235,6 +236,7 @@ impl Sizes {
     /// its image, and the image of the result.
     fn for_each_gradient<T: Element>(
         &self,
+        loops: &Loops,
         out: &mut [T],
         pixel: impl Fn(usize, Region, usize, &mut [T]) + Send + Sync,
     ) {
@@ -242,7 +244,7 @@ impl Sizes {
             return;
         }
         let cost = self.row_cost().saturating_mul(2 * self.rows.output);
-        parallel::chunks_mut(out, self.image_len(), cost, |first, piece| {
+        loops.chunks_mut(out, self.image_len(), cost, |first, piece| {
             for (at, out) in piece.chunks_mut(self.image_len()).enumerate() {
                 for row in 0..self.rows.output {
                     for col in 0..self.cols.output {
@@ -290,7 +292,7 @@ pub(super) fn max_pool(dtype: DType, attrs: &PoolAttrs) -> Result<KernelBox> {
         let image = image_in::<T>(&pool, ctx.input(0)?)?;
         let sizes = pool.over(image.shape())?;
         let mut output = Tensor::allocate(image.dtype(), sizes.output()?)?;
-        sizes.for_each_pixel(image.as_slice::<T>()?, output.make_mut::<T>()?, |image, window, out| {
+        sizes.for_each_pixel(ctx.loops(), image.as_slice::<T>()?, output.make_mut::<T>()?, |image, window, out| {
             by_pieces(out.len(), &mut Maxima { image, window, out });
         });
         ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
@@ -310,14 +312,20 @@ pub(super) fn max_pool_grad(dtype: DType, attrs: &PoolAttrs) -> Result<KernelBox
         }
         let gradient = image_in::<T>(&pool, ctx.input(2)?)?;
         let mut output = Tensor::zeros(image.dtype(), image.shape().clone())?;
-        send_to_maxima(&sizes, image.as_slice::<T>()?, gradient.as_slice::<T>()?, output.make_mut::<T>()?);
+        send_to_maxima(ctx.loops(), &sizes, image.as_slice::<T>()?, gradient.as_slice::<T>()?, output.make_mut::<T>()?);
         ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
         Ok(())
     })))
 }
 
-fn send_to_maxima<T: Number + PartialOrd>(sizes: &Sizes, images: &[T], gradient: &[T], out: &mut [T]) {
-    sizes.for_each_gradient(out, |at, window, start, out| {
+fn send_to_maxima<T: Number + PartialOrd>(
+    loops: &Loops,
+    sizes: &Sizes,
+    images: &[T],
+    gradient: &[T],
+    out: &mut [T],
+) {
+    sizes.for_each_gradient(loops, out, |at, window, start, out| {
         let image = &images[at * sizes.image_len()..][..sizes.image_len()];
         let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
         by_pieces(sizes.depth, &mut ToMaxima { image, window, gradient, out });
@@ -417,22 +425,22 @@ fn avg_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let pool = Pool::of(node)?;
     dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
         let image = image_in::<T>(&pool, ctx.input(0)?)?;
-        let output = means::<T>(&pool.over(image.shape())?, image.as_slice::<T>()?)?;
+        let output = means::<T>(ctx.loops(), &pool.over(image.shape())?, image.as_slice::<T>()?)?;
         ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
         Ok(())
     })))
 }
 
-fn means<S: Stored<Compute: Floating>>(sizes: &Sizes, images: &[S]) -> Result<Tensor> {
+fn means<S: Stored<Compute: Floating>>(loops: &Loops, sizes: &Sizes, images: &[S]) -> Result<Tensor> {
     let images = compute_elements(images);
     build_computed::<S>(sizes.output()?, |out| {
-        write_means(sizes, &images, out);
+        write_means(loops, sizes, &images, out);
         Ok(())
     })
 }
 
-fn write_means<T: Floating>(sizes: &Sizes, images: &[T], out: &mut [T]) {
-    sizes.for_each_pixel(images, out, |image, window, out| {
+fn write_means<T: Floating>(loops: &Loops, sizes: &Sizes, images: &[T], out: &mut [T]) {
+    sizes.for_each_pixel(loops, images, out, |image, window, out| {
         out.fill(T::ZERO);
         for source in window.sources() {
             out.iter_mut().zip(&image[source..]).for_each(|(sum, &x)| *sum = *sum + x);
@@ -452,22 +460,27 @@ fn avg_pool_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
         if *gradient.shape() != sizes.output()? {
             bail!(InvalidArgument, "Expected grad shape to be {}, but got {}", sizes.output()?, gradient.shape());
         }
-        let output = spread::<T>(&sizes, shape, gradient.as_slice::<T>()?)?;
+        let output = spread::<T>(ctx.loops(), &sizes, shape, gradient.as_slice::<T>()?)?;
         ctx.set_output(0, pool.window.layout.restored::<T>(output)?);
         Ok(())
     })))
 }
 
-fn spread<S: Stored<Compute: Floating>>(sizes: &Sizes, shape: Shape, gradient: &[S]) -> Result<Tensor> {
+fn spread<S: Stored<Compute: Floating>>(
+    loops: &Loops,
+    sizes: &Sizes,
+    shape: Shape,
+    gradient: &[S],
+) -> Result<Tensor> {
     let gradient = compute_elements(gradient);
     build_sums::<S>(shape, |sums| {
-        add_shares(sizes, &gradient, sums);
+        add_shares(loops, sizes, &gradient, sums);
         Ok(())
     })
 }
 
-fn add_shares<T: Floating>(sizes: &Sizes, gradient: &[T], sums: &mut [T]) {
-    sizes.for_each_gradient(sums, |at, window, start, out| {
+fn add_shares<T: Floating>(loops: &Loops, sizes: &Sizes, gradient: &[T], sums: &mut [T]) {
+    sizes.for_each_gradient(loops, sums, |at, window, start, out| {
         let gradient = &gradient[at * sizes.output_len() + start..][..sizes.depth];
         let count = T::from_count(window.len());
         for source in window.sources() {

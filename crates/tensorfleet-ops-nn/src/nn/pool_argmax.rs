@@ -70,7 +70,7 @@ fn pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let sizes = pool.over(image.shape())?;
         let (pixels, image_len) = (image.as_slice::<T>()?, sizes.image_len());
         let mut places = Tensor::zeros(DType::Int64, sizes.output()?)?;
-        sizes.for_each_pixel(pixels, places.make_mut::<i64>()?, |image, window, out| {
+        sizes.for_each_pixel(ctx.loops(), pixels, places.make_mut::<i64>()?, |image, window, out| {
             for (channel, out) in out.iter_mut().enumerate() {
                 let mut sources = window.sources().map(|source| source + channel);
                 let Some(mut best) = sources.next() else { continue };

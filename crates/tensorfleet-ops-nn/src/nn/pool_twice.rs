@@ -63,7 +63,7 @@ pub(super) fn max_pool_grad_grad(dtype: DType, attrs: &PoolAttrs) -> Result<Kern
         let pairs: Vec<(T, T)> =
             image.as_slice::<T>()?.iter().copied().zip(gradient.as_slice::<T>()?.iter().copied()).collect();
         let output = Tensor::build::<T>(sizes.output()?, |out| {
-            sizes.for_each_pixel(&pairs, out, |image, window, out| {
+            sizes.for_each_pixel(ctx.loops(), &pairs, out, |image, window, out| {
                 for (channel, out) in out.iter_mut().enumerate() {
                     let mut best: Option<(T, T)> = None;
                     for source in window.sources() {

@@ -11,7 +11,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 use super::window::{partial_4, rank_4};
 use tensorfleet_numeric::number::{Floating, Number};
@@ -188,7 +188,7 @@ fn resize_bilinear(node: &NodeSpec<'_>) -> Result<KernelBox> {
             }
             let (rows, cols) = (grid.between(height, resized_height)?, grid.between(width, resized_width)?);
             let (row_len, image_len) = (cols.len() * depth, height * width * depth);
-            parallel::chunks_mut(out, row_len, row_len * 200, |first, piece| {
+            ctx.loops().chunks_mut(out, row_len, row_len * 200, |first, piece| {
                 for (at, out) in piece.chunks_mut(row_len).enumerate() {
                     let (image, row) = ((first + at) / rows.len(), rows[(first + at) % rows.len()]);
                     let image = &from[image * image_len..][..image_len];
@@ -221,7 +221,7 @@ fn resize_bilinear_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let grid = Grid::of(node)?;
     dispatch!(node.dtype()?, T in floating => Ok(KernelBox::from_fn(move |ctx| {
         let (gradient, original) = (ctx.input(0)?, ctx.input(1)?.shape());
-        let output = build_sums::<T>(original.clone(), |sums| bilinear_gradient(&grid, gradient, original, sums))?;
+        let output = build_sums::<T>(original.clone(), |sums| bilinear_gradient(ctx.loops(), &grid, gradient, original, sums))?;
         ctx.set_output(0, output);
         Ok(())
     })))
@@ -229,6 +229,7 @@ fn resize_bilinear_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 /// Shares are single precision, as the gradient is; sums are as precise as the image.
 fn bilinear_gradient<T: Floating>(
+    loops: &Loops,
     grid: &Grid,
     gradient: &Tensor,
     original: &Shape,
@@ -255,7 +256,7 @@ fn bilinear_gradient<T: Floating>(
     }
     let (rows, cols) = (grid.between(height, resized_height)?, grid.between(width, resized_width)?);
     let (image_len, resized_len) = (height * width * depth, resized_height * resized_width * depth);
-    parallel::chunks_mut(sums, image_len, resized_len.saturating_mul(300), |first, images| {
+    loops.chunks_mut(sums, image_len, resized_len.saturating_mul(300), |first, images| {
         for (at, image) in images.chunks_mut(image_len).enumerate() {
             let mut gradient = gradient[(first + at) * resized_len..].chunks(depth);
             for row in &rows {
@@ -288,7 +289,7 @@ fn resize_nearest(node: &NodeSpec<'_>) -> Result<KernelBox> {
             }
             let (rows, cols) = (grid.nearest(height, resized_height)?, grid.nearest(width, resized_width)?);
             let row_len = cols.len() * depth;
-            parallel::chunks_mut(out, row_len, row_len * 30, |first, piece| {
+            ctx.loops().chunks_mut(out, row_len, row_len * 30, |first, piece| {
                 for (at, out) in piece.chunks_mut(row_len).enumerate() {
                     let (image, row) = ((first + at) / rows.len(), rows[(first + at) % rows.len()]);
                     for (out, col) in out.chunks_mut(depth).zip(&cols) {
@@ -315,7 +316,7 @@ fn resize_nearest_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let out = output.make_mut::<T>()?;
         if !out.is_empty() {
             let (rows, cols) = (grid.nearest(height, resized_height)?, grid.nearest(width, resized_width)?);
-            parallel::chunks_mut(out, image_len, resized_len.saturating_mul(50), |first, images| {
+            ctx.loops().chunks_mut(out, image_len, resized_len.saturating_mul(50), |first, images| {
                 for (at, image) in images.chunks_mut(image_len).enumerate() {
                     let mut gradient = gradient[(first + at) * resized_len..].chunks(depth);
                     for row in &rows {

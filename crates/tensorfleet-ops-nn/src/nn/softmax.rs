@@ -13,7 +13,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, broadcast_shapes, integers_of};
 use tensorfleet_numeric::dispatch;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 use tensorfleet_numeric::number::Floating;
 use tensorfleet_numeric::stored::{Stored, build_computed, build_sums, compute_elements};
@@ -224,7 +224,7 @@ fn by_rows<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>, row: Row<'_, S::
     let from = compute_elements(logits.as_slice::<S>()?);
     let output = build_computed::<S>(shape.clone(), |out| {
         if classes > 0 {
-            write_rows(&from, classes, row, out);
+            write_rows(ctx.loops(), &from, classes, row, out);
         }
         Ok(())
     })?;
@@ -232,8 +232,8 @@ fn by_rows<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>, row: Row<'_, S::
     Ok(())
 }
 
-fn write_rows<T: Floating>(from: &[T], classes: usize, row: Row<'_, T>, out: &mut [T]) {
-    parallel::chunks_mut(out, classes, classes * EXPONENTIAL, |first, piece| {
+fn write_rows<T: Floating>(loops: &Loops, from: &[T], classes: usize, row: Row<'_, T>, out: &mut [T]) {
+    loops.chunks_mut(out, classes, classes * EXPONENTIAL, |first, piece| {
         let mut powers = vec![T::ZERO; classes];
         let from = from[first * classes..].chunks(classes);
         for (out, logits) in piece.chunks_mut(classes).zip(from) {
@@ -247,6 +247,7 @@ type LossRow<'a, T> = &'a (dyn Fn(usize, &mut [T], &mut [T]) -> T + Send + Sync)
 
 /// Computes loss and backprop row by row.
 fn losses<S: Stored<Compute: Floating>>(
+    loops: &Loops,
     [batch, classes]: [usize; 2],
     row: LossRow<'_, S::Compute>,
 ) -> Result<[Tensor; 2]> {
@@ -254,7 +255,7 @@ fn losses<S: Stored<Compute: Floating>>(
     let loss = build_sums::<S>(Shape::vector(batch), |losses| {
         backprop = Some(build_computed::<S>(Shape::new(&[batch, classes])?, |gradients| {
             if classes > 0 {
-                write_losses(losses, gradients, classes, row);
+                write_losses(loops, losses, gradients, classes, row);
             }
             Ok(())
         })?);
@@ -264,11 +265,17 @@ fn losses<S: Stored<Compute: Floating>>(
     Ok([loss, backprop])
 }
 
-fn write_losses<T: Floating>(losses: &mut [T], gradients: &mut [T], classes: usize, row: LossRow<'_, T>) {
+fn write_losses<T: Floating>(
+    loops: &Loops,
+    losses: &mut [T],
+    gradients: &mut [T],
+    classes: usize,
+    row: LossRow<'_, T>,
+) {
     let batch = losses.len();
-    let shard = parallel::shard_len(batch, classes.saturating_mul(EXPONENTIAL)).unwrap_or(batch).max(1);
+    let shard = loops.shard_len(batch, classes.saturating_mul(EXPONENTIAL)).unwrap_or(batch).max(1);
     let pieces = losses.chunks_mut(shard).zip(gradients.chunks_mut(shard * classes)).enumerate();
-    parallel::each(pieces, |(at, (losses, gradients))| {
+    loops.each(pieces, |(at, (losses, gradients))| {
         let mut powers = vec![T::ZERO; classes];
         for (i, (loss, gradient)) in losses.iter_mut().zip(gradients.chunks_mut(classes)).enumerate() {
             *loss = row(at * shard + i, gradient, &mut powers);
@@ -285,7 +292,7 @@ fn run_cross_entropy<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>) -> Res
     let sizes = common_matrix(features.shape(), labels.shape())?;
     let (features, labels) = (stretched::<S>(features, sizes)?, stretched::<S>(labels, sizes)?);
     let [_, classes] = sizes;
-    let [loss, backprop] = losses::<S>(sizes, &|at, out, powers| {
+    let [loss, backprop] = losses::<S>(ctx.loops(), sizes, &|at, out, powers| {
         let range = at * classes..(at + 1) * classes;
         cross_entropy_row(&features[range.clone()], &labels[range], out, powers)
     })?;
@@ -335,7 +342,7 @@ fn run_sparse_cross_entropy<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>)
     let [_, classes] = sizes;
     let labels = checked_labels(&integers_of(labels)?, classes)?;
     let features = compute_elements(features.as_slice::<S>()?);
-    let [loss, backprop] = losses::<S>(sizes, &|at, out, powers| {
+    let [loss, backprop] = losses::<S>(ctx.loops(), sizes, &|at, out, powers| {
         sparse_cross_entropy_row(&features[at * classes..(at + 1) * classes], labels[at], out, powers)
     })?;
     ctx.set_output(0, loss);

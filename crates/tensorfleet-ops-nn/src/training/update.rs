@@ -14,7 +14,7 @@ use tensorfleet_kernel::signature::{Arg, ArgTypes};
 use tensorfleet_numeric::number::Field;
 use tensorfleet_numeric::simd::{ROWS_AHEAD, expect_row};
 use tensorfleet_numeric::stored::Stored;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 use super::slots::Slots;
 
@@ -115,7 +115,7 @@ fn kernel_of<T: Field, const N: usize>(
                     check_dense(shape, gradient)?;
                     Ok(sweep)
                 },
-                |state, _, sweep| sweep_all(state, values, &sweep),
+                |state, _, sweep| sweep_all(ctx.loops(), state, values, &sweep),
             )?,
             Some(indices) => slots.update(
                 |shape| {
@@ -124,7 +124,7 @@ fn kernel_of<T: Field, const N: usize>(
                 },
                 |state, shape, (sweep, rows)| {
                     let row_len = shape.iter().skip(1).product();
-                    sweep_rows(state, values, &rows, row_len, &sweep);
+                    sweep_rows(ctx.loops(), state, values, &rows, row_len, &sweep);
                 },
             )?,
         }
@@ -179,12 +179,17 @@ fn check_sparse(shape: &Shape, gradient: &Tensor, indices: &Tensor) -> Result<Ve
 }
 
 /// Updates all elements, in parallel if they are many.
-fn sweep_all<T: Element, const N: usize>(state: [&mut [T]; N], gradient: &[T], sweep: &Sweep<T, N>) {
-    match parallel::shard_len(gradient.len(), CENTI_NS_PER_ELEMENT * N) {
+fn sweep_all<T: Element, const N: usize>(
+    loops: &Loops,
+    state: [&mut [T]; N],
+    gradient: &[T],
+    sweep: &Sweep<T, N>,
+) {
+    match loops.shard_len(gradient.len(), CENTI_NS_PER_ELEMENT * N) {
         None => sweep(state, gradient),
         Some(len) => {
             let pieces = cut(state, len).into_iter().zip(gradient.chunks(len));
-            parallel::each(pieces, |(state, gradient)| sweep(state, gradient));
+            loops.each(pieces, |(state, gradient)| sweep(state, gradient));
         }
     }
 }
@@ -192,6 +197,7 @@ fn sweep_all<T: Element, const N: usize>(state: [&mut [T]; N], gradient: &[T], s
 /// Updates the given rows of the state, one after the other where a row is named twice. Shards are
 /// ranges of rows of the variable; each looks for its rows in the whole list.
 fn sweep_rows<T: Element, const N: usize>(
+    loops: &Loops,
     state: [&mut [T]; N],
     gradient: &[T],
     rows: &[usize],
@@ -215,13 +221,13 @@ fn sweep_rows<T: Element, const N: usize>(
             }
         }
     };
-    match parallel::shard_len(rows.len(), CENTI_NS_PER_ELEMENT * N * row_len) {
+    match loops.shard_len(rows.len(), CENTI_NS_PER_ELEMENT * N * row_len) {
         None => sweep_shard(0, state),
         Some(rows_per_shard) => {
             let shards = rows.len().div_ceil(rows_per_shard);
             let shard_rows = (state[0].len() / row_len).div_ceil(shards).max(1);
             let pieces = cut(state, shard_rows * row_len).into_iter().enumerate();
-            parallel::each(pieces, |(shard, state)| sweep_shard(shard * shard_rows, state));
+            loops.each(pieces, |(shard, state)| sweep_shard(shard * shard_rows, state));
         }
     }
 }

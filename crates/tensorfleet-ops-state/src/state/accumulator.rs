@@ -15,6 +15,7 @@ use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::resource::Resource;
 use tensorfleet_numeric::assign::add_assign;
+use tensorfleet_threads::Loops;
 
 /// What a take gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct Accumulator {
     dtype: DType,
     shape: PartialShape,
     reduction: Reduction,
+    /// The threads of the task that it belongs to.
+    loops: Loops,
     state: Mutex<State>,
 }
 
@@ -79,9 +82,18 @@ impl Accumulator {
         dtype: DType,
         shape: PartialShape,
         reduction: Reduction,
+        loops: Loops,
     ) -> Accumulator {
         let state = State { step: 0, count: 0, sum: None, takes: WaitingList::default(), is_removed: false };
-        Accumulator { name: name.to_string(), layout, dtype, shape, reduction, state: Mutex::new(state) }
+        Accumulator {
+            name: name.to_string(),
+            layout,
+            dtype,
+            shape,
+            reduction,
+            loops,
+            state: Mutex::new(state),
+        }
     }
 
     /// Checks that a node handles gradients of the accumulator's kind.
@@ -122,7 +134,7 @@ impl Accumulator {
                 gradient.shape()
             );
             match sum {
-                Some(Sum::Dense(sum)) => add_assign(sum, &gradient)?,
+                Some(Sum::Dense(sum)) => add_assign(&self.loops, sum, &gradient)?,
                 _ => *sum = Some(Sum::Dense(gradient)),
             }
             Ok(())
@@ -140,7 +152,7 @@ impl Accumulator {
         self.apply(local_step, resume, |sum| {
             gradient.check(&self.shape)?;
             match sum {
-                Some(Sum::Sparse(sum)) => sum.add(&gradient)?,
+                Some(Sum::Sparse(sum)) => sum.add(&self.loops, &gradient)?,
                 _ => *sum = Some(Sum::Sparse(SparseSum::new(gradient)?)),
             }
             Ok(())
@@ -222,7 +234,7 @@ impl Accumulator {
         if self.reduction == Reduction::Mean && count > 1 {
             tensorfleet_numeric::dispatch!(self.dtype, T in [f32, f64, half::f16] => {
                 let count: T = num_traits::NumCast::from(count).ok_or_else(too_many)?;
-                tensorfleet_threads::parallel::chunks_mut(sum.make_mut::<T>()?, 1, 20, |_, piece| {
+                self.loops.chunks_mut(sum.make_mut::<T>()?, 1, 20, |_, piece| {
                     piece.iter_mut().for_each(|x| *x /= count);
                 });
                 Ok(())

@@ -99,7 +99,9 @@ fn make(node: &NodeSpec<'_>, layout: Layout) -> Result<KernelBox> {
         _ => Reduction::Mean,
     };
     Ok(KernelBox::from_fn(move |ctx| {
-        let make = |name: &str| Ok(Accumulator::new(name, layout, dtype, shape.clone(), reduction));
+        let loops = ctx.loops();
+        let make =
+            |name: &str| Ok(Accumulator::new(name, layout, dtype, shape.clone(), reduction, loops.clone()));
         // Like TensorFlow, nodes of one shared_name get the first one's accumulator, whatever they ask for; a
         // gradient of the wrong kind is refused when it comes.
         let handle = owner.handle(ctx.step, make, |_| Ok(()))?;

@@ -7,8 +7,12 @@ use tensorfleet_core::Code;
 
 use super::*;
 
+fn loops() -> Loops {
+    tensorfleet_threads::Threads::of_process().loops().clone()
+}
+
 fn accumulator(reduction: Reduction) -> Arc<Accumulator> {
-    Arc::new(Accumulator::new("a", Layout::Dense, DType::Float, PartialShape::unknown(), reduction))
+    Arc::new(Accumulator::new("a", Layout::Dense, DType::Float, PartialShape::unknown(), reduction, loops()))
 }
 
 struct Asked {

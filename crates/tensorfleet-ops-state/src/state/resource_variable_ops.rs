@@ -16,6 +16,7 @@ use tensorfleet_kernel::shape_context::{scalars, unknown};
 use tensorfleet_kernel::variable::Variable;
 use tensorfleet_numeric::assign::{add_assign, sub_assign};
 use tensorfleet_ops_tensor::graph_ops::passed_back;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -201,7 +202,7 @@ pub(super) fn variable_to_update(ctx: &Context<'_>, index: usize) -> Result<Arc<
 }
 
 /// `AssignAddVariableOp` and `AssignSubVariableOp`.
-fn update(apply: fn(&mut Tensor, &Tensor) -> Result<()>) -> Result<KernelBox> {
+fn update(apply: fn(&Loops, &mut Tensor, &Tensor) -> Result<()>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let variable = variable_to_update(ctx, 0)?;
         let operand = ctx.take_input(1)?;
@@ -220,7 +221,7 @@ fn update(apply: fn(&mut Tensor, &Tensor) -> Result<()>) -> Result<KernelBox> {
                 value.shape(),
                 operand.shape()
             );
-            apply(value, &operand)
+            apply(ctx.loops(), value, &operand)
         })
     }))
 }

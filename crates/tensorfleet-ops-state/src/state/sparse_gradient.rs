@@ -6,6 +6,7 @@
 use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure};
 
 use tensorfleet_numeric::number::Number;
+use tensorfleet_threads::Loops;
 
 /// Rows of a gradient with their indices.
 pub(crate) struct SparseGradient {
@@ -104,7 +105,7 @@ impl SparseSum {
         Ok(SparseSum { counts: vec![1; indices.len()], indices, values: gradient.values })
     }
 
-    pub(super) fn add(&mut self, gradient: &SparseGradient) -> Result<()> {
+    pub(super) fn add(&mut self, loops: &Loops, gradient: &SparseGradient) -> Result<()> {
         let row = &self.values.shape()[1..];
         let (own_rank, rank) = (self.values.shape().rank(), gradient.values.shape().rank());
         ensure!(
@@ -118,7 +119,7 @@ impl SparseSum {
         let theirs = gradient.indices.as_slice::<i64>()?;
         if theirs == self.indices {
             self.counts.iter_mut().for_each(|count| *count += 1);
-            return tensorfleet_numeric::assign::add_assign(&mut self.values, &gradient.values);
+            return tensorfleet_numeric::assign::add_assign(loops, &mut self.values, &gradient.values);
         }
         let sources = merge(&self.indices, theirs);
         let mut dims = self.values.shape().to_vec();
@@ -226,7 +227,9 @@ mod tests {
     fn mean_of(gradients: &[(&[i64], &[f32])]) -> (Vec<i64>, Vec<f32>) {
         let mut gradients = gradients.iter().map(|(indices, values)| gradient(indices, values));
         let mut sum = SparseSum::new(gradients.next().unwrap()).unwrap();
-        gradients.for_each(|gradient| sum.add(&gradient).unwrap());
+        gradients.for_each(|gradient| {
+            sum.add(tensorfleet_threads::Threads::of_process().loops(), &gradient).unwrap()
+        });
         let taken = sum.finish(&PartialShape::unknown(), true).unwrap();
         assert_eq!(taken[2].as_slice::<i64>().unwrap()[0], -1);
         (taken[0].as_slice().unwrap().to_vec(), taken[1].as_slice().unwrap().to_vec())

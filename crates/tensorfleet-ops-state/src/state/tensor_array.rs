@@ -8,6 +8,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, ensur
 
 use tensorfleet_kernel::resource::Resource;
 use tensorfleet_numeric::assign::add_assign;
+use tensorfleet_threads::Loops;
 
 /// Bounds what one index can make a growing array allocate.
 const MAX_SIZE: usize = 1 << 26;
@@ -29,6 +30,8 @@ pub(super) struct Rules {
 pub(super) struct TensorArray {
     name: String,
     dtype: DType,
+    /// The threads of the step that it belongs to.
+    loops: Loops,
     state: Mutex<State>,
 }
 
@@ -61,11 +64,12 @@ impl TensorArray {
         size: usize,
         element_shape: PartialShape,
         rules: Rules,
+        loops: Loops,
     ) -> Result<TensorArray> {
         check_size(size)?;
         let elements = vec![Element::default(); size];
         let state = Mutex::new(State { rules, element_shape, elements, is_closed: false });
-        Ok(TensorArray { name: name.to_string(), dtype, state })
+        Ok(TensorArray { name: name.to_string(), dtype, loops, state })
     }
 
     /// The name of the array.
@@ -84,7 +88,7 @@ impl TensorArray {
             let elements = state.elements.iter().map(shape_only).collect();
             let element_shape = state.element_shape.clone();
             let state = Mutex::new(State { rules, element_shape, elements, is_closed: false });
-            Ok(TensorArray { name: name.to_string(), dtype: self.dtype, state })
+            Ok(TensorArray { name: name.to_string(), dtype: self.dtype, loops: self.loops.clone(), state })
         })
     }
 
@@ -195,7 +199,7 @@ impl TensorArray {
                     sum.shape(),
                     value.shape()
                 );
-                add_assign(sum, &value)?;
+                add_assign(&self.loops, sum, &value)?;
             }
             None => {
                 element.shape = Some(value.shape().clone());

@@ -128,7 +128,7 @@ fn make(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let size = usize::try_from(size).map_err(|_| Status::invalid_argument("Size should be >= 0."))?;
         let resources = &ctx.step.step_resources;
         let name = resources.private_name(&base);
-        let make = || TensorArray::new(&name, dtype, size, element_shape.clone(), rules);
+        let make = || TensorArray::new(&name, dtype, size, element_shape.clone(), rules, ctx.loops().clone());
         resources.get_or_create(CONTAINER, &name, make)?;
         let handle = handle(ctx, &name);
         ctx.set_output(0, handle);

@@ -13,6 +13,7 @@ use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, scalars};
 use tensorfleet_kernel::variable::Variable;
 use tensorfleet_numeric::assign::{add_assign, sub_assign};
+use tensorfleet_threads::Loops;
 
 const VARIABLE_ATTRS: &str = "shape: shape; dtype: type; container: string = ''; shared_name: string = ''";
 
@@ -209,7 +210,7 @@ fn update_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 }
 
 /// `AssignAdd` and `AssignSub`.
-fn update(apply: fn(&mut Tensor, &Tensor) -> Result<()>) -> Result<KernelBox> {
+fn update(apply: fn(&Loops, &mut Tensor, &Tensor) -> Result<()>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let variable = ctx.variable(0)?;
         let operand = ctx.take_input(1)?;
@@ -222,7 +223,7 @@ fn update(apply: fn(&mut Tensor, &Tensor) -> Result<()>) -> Result<KernelBox> {
                 value.shape(),
                 operand.shape()
             );
-            apply(value, &operand)
+            apply(ctx.loops(), value, &operand)
         })?;
         ctx.set_ref_output(0, variable);
         Ok(())
@@ -247,12 +248,10 @@ pub(super) fn count(variable: &Arc<Variable>, limit: i64) -> Result<Tensor> {
         };
         ensure!(before < limit, OutOfRange, "Reached limit of {limit}");
         let counted = value.clone();
-        let mut one = Tensor::zeros(value.dtype(), value.shape().clone())?;
         tensorfleet_numeric::dispatch!(value.dtype(), T in index => {
-            one.make_mut::<T>()?.fill(1);
+            value.make_mut::<T>()?.iter_mut().for_each(|count| *count = count.wrapping_add(1));
             Ok(())
         })?;
-        add_assign(value, &one)?;
         Ok(counted)
     })
 }

@@ -211,7 +211,7 @@ fn range_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             let count = T::count(start, ctx.input(1)?.to_scalar()?, delta)?;
             let shape = Shape::new(&[count])?;
             let tensor = Tensor::build(shape, |out: &mut [T]| {
-                parallel::chunks_mut(out, 1, 50, |first, out| {
+                ctx.loops().chunks_mut(out, 1, 50, |first, out| {
                     out.iter_mut().enumerate().for_each(|(i, out)| *out = T::at(start, delta, first + i));
                 });
                 Ok(())

@@ -17,7 +17,7 @@ use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::elementwise::{BinaryLoop, binary_loop, cost};
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::stored::Stored;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -69,6 +69,7 @@ fn kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 fn add_n<S: Stored<Compute: Number>>(ctx: &mut Context<'_>, node: &str) -> Result<Tensor> {
+    let loops = ctx.loops();
     let mut terms = Vec::with_capacity(ctx.num_inputs());
     for index in 0..ctx.num_inputs() {
         terms.push(ctx.take_input(index)?);
@@ -90,20 +91,20 @@ fn add_n<S: Stored<Compute: Number>>(ctx: &mut Context<'_>, node: &str) -> Resul
     let Some(own) = terms.iter_mut().position(Tensor::is_unique) else {
         let mut sum = Tensor::allocate(terms[0].dtype(), terms[0].shape().clone())?;
         let terms = terms.iter().map(|term| Ok(Some(term.as_slice::<S>()?))).collect::<Result<Vec<_>>>()?;
-        add_all(sum.make_mut::<S>()?, &terms);
+        add_all(loops, sum.make_mut::<S>()?, &terms);
         return Ok(sum);
     };
     let mut sum = terms.remove(own);
     let mut others = terms.iter().map(|term| Ok(Some(term.as_slice::<S>()?))).collect::<Result<Vec<_>>>()?;
     others.insert(own, None);
-    add_all(sum.make_mut::<S>()?, &others);
+    add_all(loops, sum.make_mut::<S>()?, &others);
     Ok(sum)
 }
 
 /// Adds `terms` up into `sum`; the term that is `None` is what `sum` holds.
-fn add_all<S: Stored<Compute: Number>>(sum: &mut [S], terms: &[Option<&[S]>]) {
+fn add_all<S: Stored<Compute: Number>>(loops: &Loops, sum: &mut [S], terms: &[Option<&[S]>]) {
     let run: BinaryLoop<S::Compute, S::Compute> = binary_loop::<S::Compute, Plus>();
-    parallel::chunks_mut(sum, BLOCK, cost::ARITHMETIC * BLOCK * terms.len(), |block, sum| {
+    loops.chunks_mut(sum, BLOCK, cost::ARITHMETIC * BLOCK * terms.len(), |block, sum| {
         // Two totals take turns: a loop reads one and writes the other.
         let mut buffers = [[S::Compute::default(); BLOCK]; 2];
         let [mut total, mut next] = buffers.each_mut();

@@ -12,7 +12,7 @@ use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Real;
 use tensorfleet_numeric::stored::{Stored, compute_elements};
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -70,10 +70,10 @@ fn kernel(node: &NodeSpec<'_>, extreme: Extreme) -> Result<KernelBox> {
         let positions = match input.dtype() {
             DType::Bool => {
                 let bits: Vec<u8> = input.as_slice::<bool>()?.iter().map(|&bit| bit as u8).collect();
-                search(&bits, input.shape(), axis, extreme)
+                search(ctx.loops(), &bits, input.shape(), axis, extreme)
             }
             dtype => dispatch!(dtype, T in real => {
-                Ok(search(&compute_elements::<T>(input.as_slice()?), input.shape(), axis, extreme))
+                Ok(search(ctx.loops(), &compute_elements::<T>(input.as_slice()?), input.shape(), axis, extreme))
             })?,
         };
         let output = positions_as(output_type, &positions, input.shape(), axis)?;
@@ -99,14 +99,21 @@ fn axis_of(dimension: &Tensor, input: &Shape) -> Result<usize> {
 }
 
 /// The positions along `axis`, which is not empty, of the extreme elements.
-fn search<T: Real + Stored>(elements: &[T], shape: &Shape, axis: usize, extreme: Extreme) -> Vec<u64> {
+fn search<T: Real + Stored>(
+    loops: &Loops,
+    elements: &[T],
+    shape: &Shape,
+    axis: usize,
+    extreme: Extreme,
+) -> Vec<u64> {
     match extreme {
-        Extreme::Largest => search_by(elements, shape, axis, T::LOWEST, |a, b| a > b),
-        Extreme::Smallest => search_by(elements, shape, axis, T::HIGHEST, |a, b| a < b),
+        Extreme::Largest => search_by(loops, elements, shape, axis, T::LOWEST, |a, b| a > b),
+        Extreme::Smallest => search_by(loops, elements, shape, axis, T::HIGHEST, |a, b| a < b),
     }
 }
 
 fn search_by<T: Stored>(
+    loops: &Loops,
     elements: &[T],
     shape: &Shape,
     axis: usize,
@@ -115,7 +122,7 @@ fn search_by<T: Stored>(
 ) -> Vec<u64> {
     let (len, inner): (usize, usize) = (shape[axis], shape[axis + 1..].iter().product());
     let mut positions = vec![0u64; elements.len() / len.max(1)];
-    parallel::chunks_mut(&mut positions, inner, len * inner * 100, |start, positions| {
+    loops.chunks_mut(&mut positions, inner, len * inner * 100, |start, positions| {
         let blocks = elements[start * len * inner..].chunks_exact((len * inner).max(1));
         let mut best = vec![worst; inner];
         for (positions, block) in positions.chunks_exact_mut(inner.max(1)).zip(blocks) {

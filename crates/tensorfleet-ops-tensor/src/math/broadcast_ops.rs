@@ -12,7 +12,7 @@ use tensorfleet_numeric::broadcast::Broadcast;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::elementwise::cost;
 use tensorfleet_numeric::stored::Stored;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -82,24 +82,25 @@ fn broadcast_to(_: &NodeSpec<'_>) -> Result<KernelBox> {
         let Some(broadcast) = broadcast else {
             bail!(InvalidArgument, "Incompatible shapes: {} vs. {target}", input.shape())
         };
-        let output = stretch(input, &broadcast)?;
+        let output = stretch(ctx.loops(), input, &broadcast)?;
         ctx.set_output(0, output);
         Ok(())
     }))
 }
 
-fn stretch(input: &Tensor, broadcast: &Broadcast) -> Result<Tensor> {
+fn stretch(loops: &Loops, input: &Tensor, broadcast: &Broadcast) -> Result<Tensor> {
     if input.dtype() == DType::String {
         let strings = broadcast.strings(0, input)?.into_iter().cloned().collect();
         return Tensor::from_strings(strings, broadcast.shape());
     }
-    dispatch!(input.dtype(), T in plain => stretch_plain::<T>(input, broadcast))?.with_dtype(input.dtype())
+    dispatch!(input.dtype(), T in plain => stretch_plain::<T>(loops, input, broadcast))?
+        .with_dtype(input.dtype())
 }
 
-fn stretch_plain<S: Stored>(input: &Tensor, broadcast: &Broadcast) -> Result<Tensor> {
+fn stretch_plain<S: Stored>(loops: &Loops, input: &Tensor, broadcast: &Broadcast) -> Result<Tensor> {
     let data = input.as_slice::<S>()?;
     Tensor::build::<S>(broadcast.shape().clone(), |out| {
-        parallel::chunks_mut(out, 1, cost::ARITHMETIC, |start, out| {
+        loops.chunks_mut(out, 1, cost::ARITHMETIC, |start, out| {
             let mut filled = 0;
             broadcast.visit_runs(0, start, out.len(), |first, len, same| {
                 let part = &mut out[filled..filled + len];

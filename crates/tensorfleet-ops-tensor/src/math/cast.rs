@@ -18,7 +18,7 @@ use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::elementwise::cost;
 use tensorfleet_numeric::stored::Stored;
 use tensorfleet_numeric::vector_math::FlushDenormal;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -172,45 +172,46 @@ impl<T: CastTo<D>, D> CastTo<Complex<D>> for Complex<T> {
 }
 
 /// A conversion of a whole tensor. Conversions are many (every type to every other), so each is little code.
-type Conversion = fn(&Tensor) -> Result<Tensor>;
+type Conversion = fn(&Loops, &Tensor) -> Result<Tensor>;
 
-fn convert<S: Element + CastTo<D>, D: Element>(input: &Tensor) -> Result<Tensor> {
+fn convert<S: Element + CastTo<D>, D: Element>(loops: &Loops, input: &Tensor) -> Result<Tensor> {
     let elements = input.as_slice::<S>()?;
-    build_in_parallel::<D>(input, &|start, out| {
+    build_in_parallel::<D>(loops, input, &|start, out| {
         out.iter_mut().zip(&elements[start..]).for_each(|(to, from)| *to = from.cast());
     })
 }
 
 /// As [`convert`], but negative numbers become zero.
-fn convert_non_negative<D: Element>(input: &Tensor) -> Result<Tensor>
+fn convert_non_negative<D: Element>(loops: &Loops, input: &Tensor) -> Result<Tensor>
 where
     f32: CastTo<D>,
 {
     let elements = input.as_slice::<f32>()?;
-    build_in_parallel::<D>(input, &|start, out| {
+    build_in_parallel::<D>(loops, input, &|start, out| {
         out.iter_mut().zip(&elements[start..]).for_each(|(to, from)| *to = from.max(0.0).cast());
     })
 }
 
 /// A tensor of the input's shape, filled by parts: `fill` gets where its part starts.
 fn build_in_parallel<D: Element>(
+    loops: &Loops,
     input: &Tensor,
     fill: &(dyn Fn(usize, &mut [D]) + Send + Sync),
 ) -> Result<Tensor> {
     Tensor::build::<D>(input.shape().clone(), |out| {
-        parallel::chunks_mut(out, 1, cost::ARITHMETIC, fill);
+        loops.chunks_mut(out, 1, cost::ARITHMETIC, fill);
         Ok(())
     })
 }
 
-fn widen<S: Stored<Compute = f32>>(input: &Tensor) -> Result<Tensor> {
+fn widen<S: Stored<Compute = f32>>(loops: &Loops, input: &Tensor) -> Result<Tensor> {
     let elements = input.as_slice::<S>()?;
-    build_in_parallel::<f32>(input, &|start, out| S::widen(&elements[start..][..out.len()], out))
+    build_in_parallel::<f32>(loops, input, &|start, out| S::widen(&elements[start..][..out.len()], out))
 }
 
-fn narrow<D: Stored<Compute = f32>>(input: &Tensor) -> Result<Tensor> {
+fn narrow<D: Stored<Compute = f32>>(loops: &Loops, input: &Tensor) -> Result<Tensor> {
     let elements = input.as_slice::<f32>()?;
-    build_in_parallel::<D>(input, &|start, out| D::narrow(&elements[start..][..out.len()], out))
+    build_in_parallel::<D>(loops, input, &|start, out| D::narrow(&elements[start..][..out.len()], out))
 }
 
 /// The steps from one dtype to another: 16-bit floats go through `f32`.
@@ -266,7 +267,7 @@ fn cast(node: &NodeSpec<'_>) -> Result<KernelBox> {
             value = truncate_mantissa(value, to)?;
         }
         for step in &steps {
-            value = step(&value)?;
+            value = step(ctx.loops(), &value)?;
         }
         ctx.set_output(0, value.with_dtype(to)?);
         Ok(())

@@ -168,7 +168,7 @@ fn equality_kernel<S: Stored>(
     Ok(KernelBox::from_fn(move |ctx| {
         let (x, y) = (ctx.input(0)?, ctx.input(1)?);
         let output = match broadcast_or_clash(x, y, clash_is_error)? {
-            Some(broadcast) => zip_to_new::<S, bool>(&broadcast, x, y, &run, cost::ARITHMETIC)?,
+            Some(broadcast) => zip_to_new::<S, bool>(ctx.loops(), &broadcast, x, y, &run, cost::ARITHMETIC)?,
             None => Tensor::scalar(if_clash),
         };
         ctx.set_output(0, output);

@@ -18,7 +18,7 @@ where
     fn kernel<S: Stored>(run: UnaryLoop<S::Compute, S::Compute>, cost: usize) -> KernelBox {
         KernelBox::from_fn(move |ctx| {
             let input = ctx.take_input(0)?;
-            ctx.set_output(0, apply_unary::<S>(input, &run, cost)?);
+            ctx.set_output(0, apply_unary::<S>(ctx.loops(), input, &run, cost)?);
             Ok(())
         })
     }
@@ -32,7 +32,7 @@ where
 {
     fn kernel<S: Stored, O: Stored>(run: UnaryLoop<S::Compute, O::Compute>, cost: usize) -> KernelBox {
         KernelBox::from_fn(move |ctx| {
-            let output = apply_unary_to::<S, O>(ctx.input(0)?, &run, cost)?;
+            let output = apply_unary_to::<S, O>(ctx.loops(), ctx.input(0)?, &run, cost)?;
             ctx.set_output(0, output);
             Ok(())
         })
@@ -53,7 +53,7 @@ where
         KernelBox::from_fn(move |ctx| {
             let (a, b) = (ctx.take_input(0)?, ctx.take_input(1)?);
             check_second::<S>(&a, &b, check)?;
-            ctx.set_output(0, apply_binary::<S>(a, b, &run, cost)?);
+            ctx.set_output(0, apply_binary::<S>(ctx.loops(), a, b, &run, cost)?);
             Ok(())
         })
     }
@@ -69,7 +69,7 @@ where
         KernelBox::from_fn(move |ctx| {
             let (a, b) = (ctx.input(0)?, ctx.input(1)?);
             let broadcast = Broadcast::of_two(a.shape(), b.shape())?;
-            let output = zip_to_new::<S, O>(&broadcast, a, b, &run, cost)?;
+            let output = zip_to_new::<S, O>(ctx.loops(), &broadcast, a, b, &run, cost)?;
             ctx.set_output(0, output);
             Ok(())
         })

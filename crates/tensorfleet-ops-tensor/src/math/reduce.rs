@@ -18,7 +18,7 @@ use tensorfleet_core::{Result, Shape, Status, Tensor, ensure};
 use tensorfleet_kernel::shape_context::integers_of;
 use tensorfleet_numeric::simd_dispatch;
 use tensorfleet_numeric::stored::Stored;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// An associative operation with an identity.
 pub(crate) trait Reducer<T>: 'static {
@@ -186,7 +186,7 @@ impl ReductionPlan {
     }
 
     /// Reduces `input`, which has the planned shape, into `out`, which has the planned output's.
-    pub(crate) fn run<T: Stored>(&self, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
+    pub(crate) fn run<T: Stored>(&self, loops: &Loops, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
         if self.count == 0 {
             out.fill(reduction.identity);
         }
@@ -200,10 +200,10 @@ impl ReductionPlan {
         let mut current = Cow::Borrowed(input);
         while let Some(step) = Step::next(&mut axes) {
             if !axes.iter().any(|axis| axis.is_reduced) {
-                return step.run(&current, reduction, out);
+                return step.run(loops, &current, reduction, out);
             }
             let mut reduced = vec![reduction.identity; current.len() / step.len];
-            step.run(&current, reduction, &mut reduced);
+            step.run(loops, &current, reduction, &mut reduced);
             current = Cow::Owned(reduced);
         }
     }
@@ -237,25 +237,25 @@ impl Step {
         Some(step)
     }
 
-    fn run<T: Stored>(&self, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
+    fn run<T: Stored>(&self, loops: &Loops, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
         if self.inner == 1 {
-            reduce_rows(input, self.len, reduction, out);
+            reduce_rows(loops, input, self.len, reduction, out);
         } else {
-            self.reduce_columns(input, reduction, out);
+            self.reduce_columns(loops, input, reduction, out);
         }
     }
 
     /// `[outer, len, inner]` to `[outer, inner]`.
-    fn reduce_columns<T: Stored>(&self, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
+    fn reduce_columns<T: Stored>(&self, loops: &Loops, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
         let &Step { outer, len, inner } = self;
         let group = (GROUP_ELEMENTS / inner).max(GROUP);
         if len <= group || out.len() >= MANY_COLUMNS {
-            return self.reduce_tiles(input, reduction, out);
+            return self.reduce_tiles(loops, input, reduction, out);
         }
         // Few columns: groups of rows are reduced in parallel, then their totals.
         let groups = len.div_ceil(group);
         let mut totals = vec![reduction.identity; outer * groups * inner];
-        parallel::chunks_mut(&mut totals, inner, group * inner * COST, |start, totals| {
+        loops.chunks_mut(&mut totals, inner, group * inner * COST, |start, totals| {
             for (index, total) in totals.chunks_exact_mut(inner).enumerate() {
                 let (outer, group_index) = ((start + index) / groups, (start + index) % groups);
                 let first = group_index * group;
@@ -264,14 +264,14 @@ impl Step {
                 reduce_group(rows, reduction, total);
             }
         });
-        Step { outer, len: groups, inner }.reduce_columns(&totals, reduction, out)
+        Step { outer, len: groups, inner }.reduce_columns(loops, &totals, reduction, out)
     }
 
     /// Every thread takes some columns and goes down their rows.
-    fn reduce_tiles<T: Stored>(&self, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
+    fn reduce_tiles<T: Stored>(&self, loops: &Loops, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
         let &Step { len, inner, .. } = self;
         if inner <= TILE / 2 && len * inner <= GROUP_ELEMENTS {
-            return parallel::chunks_mut(out, inner, len * inner * COST, |start, out| {
+            return loops.chunks_mut(out, inner, len * inner * COST, |start, out| {
                 let blocks = input[start * len * inner..].chunks_exact(len * inner);
                 for (total, block) in out.chunks_exact_mut(inner).zip(blocks) {
                     total.fill(reduction.identity);
@@ -280,7 +280,7 @@ impl Step {
             });
         }
         // What a column gives does not depend on where tiles begin, and so not on how `out` is cut.
-        parallel::chunks_mut(out, 1, len * COST, |start, out| {
+        loops.chunks_mut(out, 1, len * COST, |start, out| {
             let mut done = 0;
             while done < out.len() {
                 let (outer, column) = ((start + done) / inner, (start + done) % inner);
@@ -294,15 +294,15 @@ impl Step {
 }
 
 /// Reduces rows of `len` elements each; longer ones in pieces, so that one long row is work for many threads.
-fn reduce_rows<T: Stored>(input: &[T], len: usize, reduction: &Reduction<T>, out: &mut [T]) {
+fn reduce_rows<T: Stored>(loops: &Loops, input: &[T], len: usize, reduction: &Reduction<T>, out: &mut [T]) {
     if len <= PIECE {
-        return parallel::chunks_mut(out, 1, len * COST, |start, out| {
+        return loops.chunks_mut(out, 1, len * COST, |start, out| {
             (reduction.rows)(&input[start * len..][..out.len() * len], len, out);
         });
     }
     let pieces = len.div_ceil(PIECE);
     let mut totals = vec![reduction.identity; out.len() * pieces];
-    parallel::chunks_mut(&mut totals, 1, PIECE * COST, |start, totals| {
+    loops.chunks_mut(&mut totals, 1, PIECE * COST, |start, totals| {
         for (index, total) in totals.iter_mut().enumerate() {
             let (row, piece) = ((start + index) / pieces, (start + index) % pieces);
             let row = &input[row * len..][..len];
@@ -310,7 +310,7 @@ fn reduce_rows<T: Stored>(input: &[T], len: usize, reduction: &Reduction<T>, out
             (reduction.rows)(piece, piece.len(), std::slice::from_mut(total));
         }
     });
-    reduce_rows(&totals, pieces, reduction, out)
+    reduce_rows(loops, &totals, pieces, reduction, out)
 }
 
 /// Combines whole rows into `total`. Narrow rows are taken several at a time, as wide ones.
@@ -394,7 +394,12 @@ mod tests {
         let axes: Vec<i32> = axes.iter().map(|&axis| axis as i32).collect();
         let plan = plan(dims, &axes, false).unwrap();
         let mut out = vec![77; plan.output.num_elements()];
-        plan.run(input, &Reduction::of::<Sum>(), &mut out);
+        plan.run(
+            tensorfleet_threads::Threads::of_process().loops(),
+            input,
+            &Reduction::of::<Sum>(),
+            &mut out,
+        );
         out
     }
 
@@ -437,7 +442,12 @@ mod tests {
             let axes: Vec<i32> = vec![0];
             let plan = plan(dims, &axes, false).unwrap();
             let mut out = vec![0.0f32; plan.output.num_elements()];
-            plan.run(&input, &Reduction::of::<Sum>(), &mut out);
+            plan.run(
+                tensorfleet_threads::Threads::of_process().loops(),
+                &input,
+                &Reduction::of::<Sum>(),
+                &mut out,
+            );
             let total: f64 = out.iter().map(|&x| x as f64).sum();
             assert!((total - exact).abs() < 2e-7 * exact, "{dims:?}: {total} instead of {exact}");
         }

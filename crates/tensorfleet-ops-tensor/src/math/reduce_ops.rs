@@ -20,6 +20,7 @@ use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::elementwise::{apply_unary, cost, unary_loop};
 use tensorfleet_numeric::number::{Elementary, Number, Real};
 use tensorfleet_numeric::stored::{Stored, build_computed, compute_elements};
+use tensorfleet_threads::Loops;
 
 const NUMBER: &str = "keep_dims: bool = false; T: number; Tidx: {int32, int64} = int32";
 const REAL: &str = "keep_dims: bool = false; T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, \
@@ -157,7 +158,7 @@ fn kernel<S: Stored>(
             ctx.set_output(0, output);
             return Ok(());
         }
-        let output = reduce::<S>(ctx.input(0)?, &plan, &reduction, finish)?;
+        let output = reduce::<S>(ctx.loops(), ctx.input(0)?, &plan, &reduction, finish)?;
         ctx.set_output(0, output);
         Ok(())
     }))
@@ -165,6 +166,7 @@ fn kernel<S: Stored>(
 
 /// Reduces a tensor as planned.
 fn reduce<S: Stored>(
+    loops: &Loops,
     input: &Tensor,
     plan: &ReductionPlan,
     reduction: &Reduction<S::Compute>,
@@ -172,7 +174,7 @@ fn reduce<S: Stored>(
 ) -> Result<Tensor> {
     let elements = compute_elements(input.as_slice::<S>()?);
     let output = build_computed::<S>(plan.output.clone(), |out| {
-        plan.run(&elements, reduction, out);
+        plan.run(loops, &elements, reduction, out);
         finish(out, plan.count);
         Ok(())
     })?;
@@ -217,7 +219,7 @@ fn integer_mean<S: Stored>(
         let plan = ReductionPlan::new(input.shape(), ctx.input(1)?, keep_dims)?;
         let wide: Vec<i64> = input.as_slice::<S>()?.iter().map(|&value| widen(value)).collect();
         let mut sums = vec![0; plan.output.num_elements()];
-        plan.run(&wide, &Reduction::of::<Sum>(), &mut sums);
+        plan.run(ctx.loops(), &wide, &Reduction::of::<Sum>(), &mut sums);
         divide_by_count(&mut sums, plan.count);
         let means: Vec<S> = sums.into_iter().map(narrow).collect();
         let output = Tensor::from_slice(&means, &plan.output)?.with_dtype(input.dtype())?;
@@ -232,12 +234,18 @@ fn euclidean_norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
         KernelBox::from_fn(move |ctx| {
             let plan = ReductionPlan::new(ctx.input(0)?.shape(), ctx.input(1)?, keep_dims)?;
             let squares = apply_unary::<S>(
+                ctx.loops(),
                 ctx.take_input(0)?,
                 &unary_loop::<S::Compute, SquaredModulus>(),
                 cost::ARITHMETIC,
             )?;
-            let sums = reduce::<S>(&squares, &plan, &Reduction::of::<Sum>(), |_, _| {})?;
-            let norms = apply_unary::<S>(sums, &unary_loop::<S::Compute, Sqrt>(), cost::VECTOR_FUNCTION)?;
+            let sums = reduce::<S>(ctx.loops(), &squares, &plan, &Reduction::of::<Sum>(), |_, _| {})?;
+            let norms = apply_unary::<S>(
+                ctx.loops(),
+                sums,
+                &unary_loop::<S::Compute, Sqrt>(),
+                cost::VECTOR_FUNCTION,
+            )?;
             ctx.set_output(0, norms);
             Ok(())
         })

@@ -12,7 +12,6 @@ use tensorfleet_kernel::op::{KernelFn, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::stored::{Stored, build_computed, compute_elements};
-use tensorfleet_threads::parallel;
 
 const fn scan(name: &'static str, kernel: KernelFn) -> Op {
     Op::new(name, "x: T, axis: Tidx -> out: T")
@@ -89,7 +88,7 @@ fn kernel<S: Stored>(node: &NodeSpec<'_>, run: ScanBlock<S::Compute>) -> Result<
             let inner: usize = input.shape()[axis + 1..].iter().product();
             let block = input.shape()[axis] * inner;
             if !out.is_empty() {
-                parallel::chunks_mut(out, block, block * 100, |start, out| {
+                ctx.loops().chunks_mut(out, block, block * 100, |start, out| {
                     let blocks = elements[start * block..].chunks_exact(block);
                     blocks
                         .zip(out.chunks_exact_mut(block))

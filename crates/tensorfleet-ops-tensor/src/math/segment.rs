@@ -15,7 +15,7 @@ use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::{Number, Real};
 use tensorfleet_numeric::stored::{Stored, build_computed, compute_elements};
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 const SORTED_NUMBER: &str = "T: number; Tindices: {int32, int64}";
 const SORTED_REAL: &str = "T: real; Tindices: {int32, int64}";
@@ -242,7 +242,7 @@ fn unsorted_kernel<S: Stored>(rule: Rule<S::Compute>) -> KernelBox {
         let elements = compute_elements(ctx.input(0)?.as_slice::<S>()?);
         let row_len: usize = shape[1..].iter().product();
         let output = build_computed::<S>(shape, |out| {
-            reduce_unsorted(&elements, &ids, row_len, &rule, out);
+            reduce_unsorted(ctx.loops(), &elements, &ids, row_len, &rule, out);
             Ok(())
         })?;
         ctx.set_output(0, output);
@@ -298,13 +298,20 @@ fn coordinates(index: usize, shape: &Shape) -> String {
 }
 
 /// Every thread has some segments and looks for their rows: rows are combined in order, whoever does it.
-fn reduce_unsorted<T: Stored>(data: &[T], ids: &[i64], row_len: usize, rule: &Rule<T>, out: &mut [T]) {
+fn reduce_unsorted<T: Stored>(
+    loops: &Loops,
+    data: &[T],
+    ids: &[i64],
+    row_len: usize,
+    rule: &Rule<T>,
+    out: &mut [T],
+) {
     out.fill(rule.empty);
     if out.is_empty() {
         return;
     }
     let cost_per_segment = data.len() * 50 / (out.len() / row_len);
-    parallel::chunks_mut(out, row_len, cost_per_segment, |first, out| {
+    loops.chunks_mut(out, row_len, cost_per_segment, |first, out| {
         let own = first as i64..(first + out.len() / row_len) as i64;
         for (&id, row) in ids.iter().zip(data.chunks_exact(row_len)) {
             if own.contains(&id) {

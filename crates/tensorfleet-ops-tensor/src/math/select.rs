@@ -14,7 +14,7 @@ use tensorfleet_numeric::elementwise::{cost, write_block};
 use tensorfleet_numeric::number::Real;
 use tensorfleet_numeric::stored::Stored;
 use tensorfleet_numeric::vector_math::FlushDenormal;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -107,20 +107,20 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     /// Chooses for every element of `broadcast`, whose operands are condition, then and else.
-    fn make(&self, broadcast: &Broadcast) -> Result<Tensor> {
+    fn make(&self, loops: &Loops, broadcast: &Broadcast) -> Result<Tensor> {
         match self.then.dtype() {
             DType::String => self.make_strings(broadcast),
             DType::Resource | DType::Variant => self.make_whole(broadcast),
-            dtype => dispatch!(dtype, T in plain => self.make_plain::<T>(broadcast)),
+            dtype => dispatch!(dtype, T in plain => self.make_plain::<T>(loops, broadcast)),
         }
     }
 
-    fn make_plain<S: Stored>(&self, broadcast: &Broadcast) -> Result<Tensor> {
+    fn make_plain<S: Stored>(&self, loops: &Loops, broadcast: &Broadcast) -> Result<Tensor> {
         let condition = self.condition.as_slice::<bool>()?;
         let (then, otherwise) = (self.then.as_slice::<S>()?, self.otherwise.as_slice::<S>()?);
         let output = Tensor::build::<S>(broadcast.shape().clone(), |out| {
             let unit = broadcast.block_len();
-            parallel::chunks_mut(out, unit, cost::ARITHMETIC * unit, |block, out| {
+            loops.chunks_mut(out, unit, cost::ARITHMETIC * unit, |block, out| {
                 let mut condition = broadcast.reader(0, condition);
                 let (mut then, mut otherwise) = (broadcast.reader(1, then), broadcast.reader(2, otherwise));
                 for (index, out) in out.chunks_mut(unit).enumerate() {
@@ -188,7 +188,7 @@ fn select(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let Some(broadcast) = Broadcast::new(&[&aligned, then.shape(), otherwise.shape()]) else {
             bail!(InvalidArgument, "condition {} does not fit values {}", condition.shape(), then.shape())
         };
-        let output = Choice { condition, then, otherwise }.make(&broadcast)?;
+        let output = Choice { condition, then, otherwise }.make(ctx.loops(), &broadcast)?;
         ctx.set_output(0, output);
         Ok(())
     }))
@@ -233,7 +233,7 @@ fn select_v2(_: &NodeSpec<'_>) -> Result<KernelBox> {
                 otherwise.shape()
             )
         };
-        let output = Choice { condition, then, otherwise }.make(&broadcast)?;
+        let output = Choice { condition, then, otherwise }.make(ctx.loops(), &broadcast)?;
         ctx.set_output(0, output);
         Ok(())
     }))
@@ -308,18 +308,22 @@ fn clip(node: &NodeSpec<'_>) -> Result<KernelBox> {
                 input.shape(), low.shape(), high.shape()
             )
         };
-        let output = clip_elements::<T>(&broadcast, [input, low, high])?;
+        let output = clip_elements::<T>(ctx.loops(), &broadcast, [input, low, high])?;
         ctx.set_output(0, output);
         Ok(())
     })))
 }
 
-fn clip_elements<S: Stored<Compute: Clip>>(broadcast: &Broadcast, operands: [&Tensor; 3]) -> Result<Tensor> {
+fn clip_elements<S: Stored<Compute: Clip>>(
+    loops: &Loops,
+    broadcast: &Broadcast,
+    operands: [&Tensor; 3],
+) -> Result<Tensor> {
     let [input, low, high] = operands.map(|operand| operand.as_slice::<S>());
     let (input, low, high) = (input?, low?, high?);
     Tensor::build::<S>(broadcast.shape().clone(), |out| {
         let unit = broadcast.block_len();
-        parallel::chunks_mut(out, unit, cost::ARITHMETIC * unit, |block, out| {
+        loops.chunks_mut(out, unit, cost::ARITHMETIC * unit, |block, out| {
             let mut readers =
                 [(0, input), (1, low), (2, high)].map(|(index, data)| broadcast.reader(index, data));
             for (index, out) in out.chunks_mut(unit).enumerate() {

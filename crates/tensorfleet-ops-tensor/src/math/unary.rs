@@ -311,7 +311,7 @@ where
                 "The two arguments to a cwise op must have same number of elements, got {count} and {other}"
             );
             let dy = dy.reshaped(y.shape().clone())?;
-            ctx.set_output(0, apply_binary::<S>(y, dy, &run, cost)?);
+            ctx.set_output(0, apply_binary::<S>(ctx.loops(), y, dy, &run, cost)?);
             Ok(())
         })
     }

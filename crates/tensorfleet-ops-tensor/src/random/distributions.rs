@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use tensorfleet_core::Element;
 
 use tensorfleet_numeric::philox::{Philox, Singles, unit_f32, unit_f64};
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// Values drawn together; a distribution whose group is smaller leaves the rest unused.
 pub(super) type Group<T> = [T; 4];
@@ -26,8 +26,13 @@ pub(super) trait Distribution<T>: Sync {
 }
 
 /// Fills `out` with the values that start at `base`.
-pub(super) fn fill<T: Element, D: Distribution<T>>(base: Philox, out: &mut [T], distribution: &D) {
-    parallel::chunks_mut(out, D::GROUP, D::COST, |first_group, piece| {
+pub(super) fn fill<T: Element, D: Distribution<T>>(
+    loops: &Loops,
+    base: Philox,
+    out: &mut [T],
+    distribution: &D,
+) {
+    loops.chunks_mut(out, D::GROUP, D::COST, |first_group, piece| {
         let mut philox = base;
         philox.skip(first_group as u64 * D::STRIDE);
         for group in piece.chunks_mut(D::GROUP) {

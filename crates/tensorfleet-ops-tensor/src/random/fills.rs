@@ -11,6 +11,7 @@ use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::philox::Philox;
+use tensorfleet_threads::Loops;
 
 const SEEDED: &str =
     "seed: int = 0; seed2: int = 0; dtype: {half, bfloat16, float, double}; T: {int32, int64}";
@@ -67,9 +68,14 @@ pub(super) fn shape_in(tensor: &Tensor) -> Result<Shape> {
     Shape::from_signed(&integers_of(tensor)?)
 }
 
-fn filled<T: Element, D: Distribution<T>>(shape: Shape, base: Philox, distribution: &D) -> Result<Tensor> {
+fn filled<T: Element, D: Distribution<T>>(
+    loops: &Loops,
+    shape: Shape,
+    base: Philox,
+    distribution: &D,
+) -> Result<Tensor> {
     Tensor::build::<T>(shape, |out| {
-        fill(base, out, distribution);
+        fill(loops, base, out, distribution);
         Ok(())
     })
 }
@@ -82,7 +88,7 @@ fn stream_kernel<T: Element, D: Distribution<T> + Send + 'static>(
     Ok(KernelBox::from_fn(move |ctx| {
         let shape = shape_in(ctx.input(0)?)?;
         let base = stream.reserve_outputs(shape.num_elements() as u64);
-        ctx.set_output(0, filled(shape, base, &distribution)?);
+        ctx.set_output(0, filled(ctx.loops(), shape, base, &distribution)?);
         Ok(())
     }))
 }
@@ -129,8 +135,8 @@ fn filled_with_integers(
     let range = high.wrapping_sub(low) as u64;
     let base = reserve(shape.num_elements() as u64);
     match dtype {
-        DType::Int32 => filled(shape, base, &UniformInt { low: low as i32, range }),
-        _ => filled(shape, base, &UniformInt { low, range }),
+        DType::Int32 => filled(ctx.loops(), shape, base, &UniformInt { low: low as i32, range }),
+        _ => filled(ctx.loops(), shape, base, &UniformInt { low, range }),
     }
 }
 
@@ -149,7 +155,7 @@ pub(super) fn stateless_stream(seed: &Tensor) -> Result<Philox> {
 fn stateless_kernel<T: Element, D: Distribution<T> + Send + 'static>(distribution: D) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let base = stateless_stream(ctx.input(1)?)?;
-        let output = filled(shape_in(ctx.input(0)?)?, base, &distribution)?;
+        let output = filled(ctx.loops(), shape_in(ctx.input(0)?)?, base, &distribution)?;
         ctx.set_output(0, output);
         Ok(())
     }))

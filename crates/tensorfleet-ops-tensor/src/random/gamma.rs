@@ -16,7 +16,6 @@ use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::philox::{Philox, unit_f64};
-use tensorfleet_threads::parallel;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("RandomGamma", "shape: S, alpha: T -> output: T")
@@ -72,7 +71,7 @@ where
         let base = stream.reserve_outputs(shape.num_elements() as u64);
         let output = Tensor::build::<T>(shape, |out| {
             // A row holds one sample of each distribution, but the stream has all samples of one in a row.
-            parallel::chunks_mut(out, num_alphas, COST.saturating_mul(num_alphas), |first, piece| {
+            ctx.loops().chunks_mut(out, num_alphas, COST.saturating_mul(num_alphas), |first, piece| {
                 for (row, values) in piece.chunks_mut(num_alphas.max(1)).enumerate() {
                     for (index, (value, alpha)) in values.iter_mut().zip(alphas).enumerate() {
                         let mut philox = base;

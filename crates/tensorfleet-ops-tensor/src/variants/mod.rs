@@ -8,6 +8,7 @@ pub(crate) mod list_wire;
 
 use tensorfleet_core::{DType, Result, Tensor, Variant, VariantObject, ensure};
 use tensorfleet_numeric::assign::add_assign;
+use tensorfleet_threads::Threads;
 
 pub(crate) use list::{TensorList, check_len};
 
@@ -44,7 +45,8 @@ pub fn add(mut a: Tensor, b: &Tensor) -> Result<Tensor> {
             a.dtype(),
             b.dtype()
         );
-        add_assign(&mut a, b)?;
+        // An opaque value may stand for numbers, but knows no step; its threads are the process's.
+        add_assign(Threads::of_process().loops(), &mut a, b)?;
         return Ok(a);
     }
     let pairs = a.as_variants()?.iter().zip(b.as_variants()?);
