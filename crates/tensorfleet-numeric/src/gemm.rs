@@ -1,16 +1,17 @@
-//! Products of two matrices in memory: the one place that calls the matrix-product library.
+//! GEMM: products of two matrices in memory, and the one place that calls the `gemm` library.
 //!
 //! Transposes and conjugates are expressed in strides and flags. Small and narrow products of floats are computed by
-//! `scattered.rs`, which needs no packing; the step of a recurrent network multiplies few rows by one matrix again and again,
-//! and packing that matrix each time took as long as the products. Products with many zeros are those of `mostly_zeros.rs`.
+//! `implicit_gemm.rs`, which needs no packing; the step of a recurrent network multiplies few rows by one matrix again and again,
+//! and packing that matrix each time took as long as the products. A sparse left
+//! operand is `sparse_lhs_gemm.rs`'s.
 
 use half::{bf16, f16};
 use num_complex::Complex;
 use smallvec::SmallVec;
 use tensorfleet_core::{Element, Result, Shape, Tensor, ensure};
 
-use crate::implicit_gemm::{Lines, Offsets, Scattered, Tile, multiply_scattered};
-use crate::sparse_lhs_gemm::multiply_few;
+use crate::implicit_gemm::{Gathered, Lines, Offsets, Tile, gemm_gathered_lhs};
+use crate::sparse_lhs_gemm::gemm_sparse_lhs;
 use crate::transpose::transpose;
 use tensorfleet_threads::{Loops, first_error};
 
@@ -208,7 +209,7 @@ fn float_product<T: Tile + num_traits::Float>(
     if a.rows.min(b.cols) > NARROW {
         let loops = threads.worth(a.rows, b.cols, a.cols);
         let shared = loops.map(|loops| (loops, centi_ns_per_row(b.cols, a.cols)));
-        if multiply_few(a, b, out, mode, shared)? {
+        if gemm_sparse_lhs(a, b, out, mode, shared)? {
             return Ok(());
         }
         library_product(a, b, out, mode, threads);
@@ -259,12 +260,12 @@ fn unpacked_product<T: Tile>(
     let (rows, cols, places) = (Offsets::new(&rows), Offsets::new(&cols), Offsets::new(&places));
     let some_rows = |first: usize, out: &mut [T]| {
         let count = out.len() / n;
-        let left = Scattered {
+        let left = Gathered {
             data: a.data.get(first * a.row_stride..).unwrap_or_default(),
             rows: rows.first(count),
             cols,
         };
-        multiply_scattered(left, right, out, places.first(count), mode)
+        gemm_gathered_lhs(left, right, out, places.first(count), mode)
     };
     match threads {
         Threads::Many(loops) if is_worth_threads(a.rows, n, k) => first_error(|keep| {

@@ -1,4 +1,4 @@
-//! Products whose left matrix is scattered in memory: element (row, col) lies at `rows[row] + cols[col]`.
+//! GEMM with a gathered left operand (implicit im2col): element (row, col) lies at `rows[row] + cols[col]`.
 //!
 //! The patches of an image are such a matrix: a row begins where its window does, and every window sees its taps at the same
 //! distances. So are their transpose, and every matrix with strides. Multiplying them where they lie saves what convolutions
@@ -42,7 +42,7 @@ impl<'a> Offsets<'a> {
 
 /// A matrix whose element (row, col) is `data[rows[row] + cols[col]]`.
 #[derive(Clone, Copy)]
-pub struct Scattered<'a, T> {
+pub struct Gathered<'a, T> {
     /// The elements.
     pub data: &'a [T],
     /// Where the rows start.
@@ -64,8 +64,8 @@ pub struct Lines<'a, T> {
 
 /// Computes `left * right`, on this thread. Row `i` of the product begins at `places[i]` of `out`. Rows are written one after
 /// another, so those that are added may overlap.
-pub fn multiply_scattered<T: Tile>(
-    left: Scattered<'_, T>,
+pub fn gemm_gathered_lhs<T: Tile>(
+    left: Gathered<'_, T>,
     right: Lines<'_, T>,
     out: &mut [T],
     places: Offsets<'_>,
@@ -98,7 +98,7 @@ pub fn multiply_scattered<T: Tile>(
 /// A product whose sizes have been checked. Invariants: the largest row and the largest column of `left` together lie in its data;
 /// all rows of `right` lie in its data, one for each column of `left`; there are as many places as rows.
 pub struct Job<'a, T> {
-    left: Scattered<'a, T>,
+    left: Gathered<'a, T>,
     right: Lines<'a, T>,
     places: &'a [usize],
     mode: Output,
@@ -114,7 +114,7 @@ impl Tile for i32 {}
 impl<T: Tile> Vectorized<T> for (&Job<'_, T>, &mut [T]) {
     #[inline(always)]
     unsafe fn run<V: Vector<T>, W: Vector<T>, const SUMS: usize>(self) {
-        // SAFETY: the caller's.
+        // SAFETY: upheld by this function's own contract: the processor has the features of the vectors.
         unsafe { all_panels::<T, V, W, SUMS>(self.0, self.1) }
     }
 }
@@ -131,7 +131,7 @@ unsafe fn all_panels<T: Tile, V: Vector<T>, W: Vector<T>, const MOST: usize>(
 ) {
     let mut col = 0;
     while col < job.right.cols {
-        // SAFETY: the caller's.
+        // SAFETY: upheld by this function's own contract: the processor has the features of the vectors.
         unsafe {
             if job.right.cols - col > W::LANES {
                 panel::<T, V, MOST>(job, col, out);
@@ -189,7 +189,7 @@ unsafe fn panel<T: Tile, V: Vector<T>, const MOST: usize>(job: &Job<'_, T>, firs
     let place = Place { first, width, runs_over };
     let (mut row, rows) = (0, job.places.len());
     while row < rows {
-        // SAFETY: the caller's; `parts` keep their invariant.
+        // SAFETY: the features by this function's own contract; `parts` keep their invariant.
         unsafe {
             row += match rows - row {
                 12.. if MOST >= 14 => tile::<T, V, 14>(job, &parts, row, place, out),
@@ -216,8 +216,8 @@ unsafe fn tile<T: Tile, V: Vector<T>, const M: usize>(
     out: &mut [T],
 ) -> usize {
     let starts = &job.left.rows.at[row..];
-    // SAFETY: offsets of rows and columns lie in the data by the invariant of `Job`, lines by that of `Part`. The features are
-    // the caller's.
+    // SAFETY: offsets of rows and columns lie in the data by the invariant of `Job`, lines by that of `Part`. The features
+    // are there by this function's own contract.
     let sums = unsafe {
         let starts: [*const T; M] =
             std::array::from_fn(|m| job.left.data.as_ptr().add(starts[m.min(starts.len() - 1)]));
@@ -238,7 +238,7 @@ unsafe fn tile<T: Tile, V: Vector<T>, const M: usize>(
     #[expect(clippy::needless_range_loop, reason = "a known index keeps the sums in registers")]
     for m in 0..M {
         let Some(&place) = job.places.get(row + m) else { break };
-        // SAFETY: the features are the caller's.
+        // SAFETY: the features are there by this function's own contract.
         unsafe { finish(sums[m], &mut out[place + columns.first..], columns, job.mode) };
     }
     M
@@ -258,7 +258,7 @@ unsafe fn finish<T: Tile, V: Vector<T>>(
 ) {
     if to.len() >= V::LANES && (runs_over || width == V::LANES) {
         let to = to.as_mut_ptr();
-        // SAFETY: `to` has as many elements as the vector. The features are the caller's.
+        // SAFETY: `to` has as many elements as the vector. The features are there by this function's own contract.
         return unsafe {
             match mode {
                 Output::Overwrite => sums.store(to),
@@ -268,7 +268,7 @@ unsafe fn finish<T: Tile, V: Vector<T>>(
     }
     let mut lanes = [T::default(); 16];
     const { assert!(V::LANES <= 16) };
-    // SAFETY: no vector has more lanes. The features are the caller's.
+    // SAFETY: no vector has more lanes. The features are there by this function's own contract.
     unsafe { sums.store(lanes.as_mut_ptr()) };
     match mode {
         Output::Overwrite => each_lane(&mut to[..width], &lanes, |_, sum| sum),
@@ -304,7 +304,7 @@ fn each_lane<T: Copy>(to: &mut [T], from: &[T; 16], change: impl Fn(T, T) -> T) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::has_wide_vectors;
+    use crate::simd::has_avx2_fma;
     use proptest::prelude::*;
 
     /// Small integers, so that sums are exact in any order.
@@ -336,10 +336,10 @@ mod tests {
                 *to = if mode == Output::Accumulate { to.plus(product) } else { product };
             }
         }
-        let left = Scattered { data: &left, rows: row_offsets, cols: col_offsets };
+        let left = Gathered { data: &left, rows: row_offsets, cols: col_offsets };
         let right = Lines { data: &right, stride: cols + gap, cols };
         let mut again = out.clone();
-        multiply_scattered(left, right, &mut out, Offsets::new(&places), mode).unwrap();
+        gemm_gathered_lhs(left, right, &mut out, Offsets::new(&places), mode).unwrap();
         assert_eq!(out, expected);
         run(&Job { left, right, places: &places, mode }, &mut again);
         assert_eq!(again, expected);
@@ -355,7 +355,7 @@ mod tests {
             check::<f64>(sizes, gap, mode, |job, out| (job, out).run_portable());
             check::<i32>(sizes, gap, mode, |job, out| (job, out).run_portable());
             #[cfg(target_arch = "x86_64")]
-            if has_wide_vectors() {
+            if has_avx2_fma() {
                 use std::arch::x86_64::{__m256, __m256d};
                 // SAFETY: the features were just found present.
                 check::<f32>(sizes, gap, mode, |job, out| unsafe { all_panels::<f32, __m256, __m256, 11>(job, out) });
@@ -369,10 +369,10 @@ mod tests {
     fn what_is_not_a_number_does_not_spread_to_neighbours() {
         let (rows, cols, places) = ([0, 1], [0], [0, 5]);
         let left =
-            Scattered { data: &[f32::INFINITY, 1.0], rows: Offsets::new(&rows), cols: Offsets::new(&cols) };
+            Gathered { data: &[f32::INFINITY, 1.0], rows: Offsets::new(&rows), cols: Offsets::new(&cols) };
         let right = Lines { data: &[1.0; 5], stride: 5, cols: 5 };
         let mut out = [1.0; 40];
-        multiply_scattered(left, right, &mut out, Offsets::new(&places), Output::Accumulate).unwrap();
+        gemm_gathered_lhs(left, right, &mut out, Offsets::new(&places), Output::Accumulate).unwrap();
         assert_eq!((&out[..5], &out[5..10]), (&[f32::INFINITY; 5][..], &[2.0; 5][..]));
         assert_eq!(out[10..], [1.0; 30]);
     }
@@ -381,10 +381,10 @@ mod tests {
     fn rows_that_overlap_are_added_up() {
         let (rows, cols) = ([0, 1, 2], [0]);
         let left =
-            Scattered { data: &[1.0f32, 10.0, 100.0], rows: Offsets::new(&rows), cols: Offsets::new(&cols) };
+            Gathered { data: &[1.0f32, 10.0, 100.0], rows: Offsets::new(&rows), cols: Offsets::new(&cols) };
         let right = Lines { data: &[1.0, 2.0], stride: 2, cols: 2 };
         let mut out = [0.0; 4];
-        multiply_scattered(left, right, &mut out, Offsets::new(&rows), Output::Accumulate).unwrap();
+        gemm_gathered_lhs(left, right, &mut out, Offsets::new(&rows), Output::Accumulate).unwrap();
         assert_eq!(out, [1.0, 12.0, 120.0, 200.0]);
     }
 
@@ -394,8 +394,8 @@ mod tests {
         let (zero, two) = (Offsets::new(&zero), Offsets::new(&two));
         let run = |rows, cols, places, right_len: usize| {
             let right = vec![1.0; right_len];
-            let left = Scattered { data: &[1.0f32, 2.0, 3.0], rows, cols };
-            multiply_scattered(
+            let left = Gathered { data: &[1.0f32, 2.0, 3.0], rows, cols };
+            gemm_gathered_lhs(
                 left,
                 Lines { data: &right, stride: 2, cols: 2 },
                 &mut [0.0; 3],

@@ -10,7 +10,7 @@
 ///
 /// The answer is cached by the standard library; asking costs a load and a branch.
 #[inline(always)]
-pub fn has_wide_vectors() -> bool {
+pub fn has_avx2_fma() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
@@ -79,7 +79,7 @@ macro_rules! simd_dispatch {
                 fn wide $(<$($generics)*>)? ($($arg: $type),*) $(-> $output)? {
                     portable($($arg),*)
                 }
-                if $crate::simd::has_wide_vectors() {
+                if $crate::simd::has_avx2_fma() {
                     // SAFETY: `wide` has a safe body and needs nothing but the features just found present.
                     return unsafe { wide($($arg),*) };
                 }
@@ -91,10 +91,10 @@ macro_rules! simd_dispatch {
 
 /// Whether the vector features that [`simd_dispatch_widest!`](crate::simd_dispatch_widest) compiles for are there.
 #[inline(always)]
-pub fn has_widest_vectors() -> bool {
+pub fn has_avx512() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        has_wide_vectors()
+        has_avx2_fma()
             && std::arch::is_x86_feature_detected!("avx512f")
             && std::arch::is_x86_feature_detected!("avx512vl")
             && std::arch::is_x86_feature_detected!("avx512bw")
@@ -126,7 +126,7 @@ macro_rules! simd_dispatch_widest {
                 fn widest $(<$($generics)*>)? ($($arg: $type),*) $(-> $output)? {
                     body($($arg),*)
                 }
-                if $crate::simd::has_widest_vectors() {
+                if $crate::simd::has_avx512() {
                     // SAFETY: `widest` has a safe body and needs nothing but the features just found present.
                     return unsafe { widest($($arg),*) };
                 }

@@ -1,4 +1,4 @@
-//! Products whose left matrix is mostly zeros: pictures on a dark ground, one-hot rows, bags of words, what a rectifier let pass.
+//! GEMM that skips the zeros of a sparse left operand: mostly black images, one-hot rows, bags of words, ReLU outputs.
 //!
 //! The first layer of a network multiplies by its input twice in a training step: forward, and, transposed, for the gradient of
 //! its weights. Where four of five numbers of the input are zero, so are four of five products. Here the places of the others
@@ -16,7 +16,7 @@ use crate::simd_dispatch;
 use crate::vector::{Vector, Vectorized};
 use tensorfleet_threads::Loops;
 
-/// A left matrix qualifies if at most one in so many of its numbers is not zero. At one in two, nothing would be gained.
+/// A left matrix qualifies if at most 1 in `ONE_IN` entries is nonzero. At one in two, nothing would be gained.
 const ONE_IN: usize = 3;
 /// So many numbers, spread over the matrix, tell for all.
 const SAMPLE: usize = 192;
@@ -32,7 +32,7 @@ const MOST_VECTORS: usize = 8;
 
 /// Computes `a * b` into `out`, if `a` has so many zeros that it pays; whether it was computed. With `shared`, rows are shared by
 /// these threads; a row then costs so many hundredths of a nanosecond.
-pub fn multiply_few<T: Tile + num_traits::Float>(
+pub fn gemm_sparse_lhs<T: Tile + num_traits::Float>(
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
     out: &mut [T],
@@ -41,7 +41,7 @@ pub fn multiply_few<T: Tile + num_traits::Float>(
 ) -> Result<bool> {
     let has_lines = (a.row_stride == 1 || a.col_stride == 1) && b.col_stride == 1 && b.row_stride >= b.cols;
     let is_small = b.rows.saturating_mul(line_stride(b.cols)) <= MOST_COPIED;
-    if !has_lines || !is_small || b.cols < GROUP || !is_mostly_zero(a) {
+    if !has_lines || !is_small || b.cols < GROUP || !is_sparse(a) {
         return Ok(false);
     }
     let Some(lines) = padded_lines(b)? else { return Ok(false) };
@@ -69,8 +69,8 @@ fn padded_lines<T: num_traits::Float + Element>(b: Matrix<'_, T>) -> Result<Opti
     Ok(is_finite.then_some(lines))
 }
 
-/// Whether a sample says so.
-fn is_mostly_zero<T: num_traits::Float + Element>(a: Matrix<'_, T>) -> bool {
+/// Whether a sample of the entries says that the matrix is sparse.
+fn is_sparse<T: num_traits::Float + Element>(a: Matrix<'_, T>) -> bool {
     // An odd distance, so that the places are not all in a few columns where their number is a power of two.
     let distance = (a.data.len() / SAMPLE) | 1;
     let (mut looked_at, mut found) = (0, 0);
@@ -123,7 +123,7 @@ impl<T: Tile + num_traits::Float> Vectorized<T> for Rows<'_, T> {
             for (group, out) in out.chunks_mut(cols * places.len()).enumerate() {
                 let start = start + group * places.len() * a.row_stride;
                 let (rows, data) = (out.len() / cols, &a.data[start..]);
-                // SAFETY: the features are the caller's.
+                // SAFETY: the features are there by this function's own contract.
                 let counts = unsafe {
                     match a.col_stride {
                         1 => [list_row::<T, V>(&data[..inner], &mut places[0]); GROUP],
@@ -134,7 +134,7 @@ impl<T: Tile + num_traits::Float> Vectorized<T> for Rows<'_, T> {
                     let factors = &a.data[start + row * a.row_stride..];
                     let terms =
                         Terms { factors, stride: a.col_stride, places: &places[row][..counts[row]], lines };
-                    // SAFETY: the features are the caller's. Places are columns that were looked at.
+                    // SAFETY: the features are there by this function's own contract. Places are columns that were looked at.
                     unsafe { sum_row::<T, V>(&terms, out, mode) };
                 }
             }
@@ -151,7 +151,7 @@ impl<T: Tile + num_traits::Float> Vectorized<T> for Rows<'_, T> {
 unsafe fn list_row<T: Tile, V: Vector<T>>(row: &[T], places: &mut Places) -> usize {
     let mut count = 0;
     for (group, numbers) in row.chunks(GROUP).enumerate() {
-        // SAFETY: the caller's.
+        // SAFETY: upheld by this function's own contract: the processor has the features of the vectors.
         let mut bits = unsafe { nonzero::<T, V>(numbers) };
         while bits != 0 {
             places[count % COLS] = (group * GROUP) as u16 + bits.trailing_zeros() as u16;
@@ -177,7 +177,7 @@ unsafe fn list_rows<T: Tile, V: Vector<T>>(
     let mut counts = [0; GROUP];
     let Some(places) = places.first_chunk_mut::<GROUP>() else { return counts };
     for col in 0..cols {
-        // SAFETY: the caller's.
+        // SAFETY: upheld by this function's own contract: the processor has the features of the vectors.
         let mut bits = unsafe { nonzero::<T, V>(&data[col * col_stride..][..rows]) };
         while bits != 0 {
             // Rows and counts are in range, which the compiler does not know.
@@ -201,7 +201,7 @@ unsafe fn nonzero<T: Tile, V: Vector<T>>(numbers: &[T]) -> u32 {
         let bit = |(at, x): (usize, &T)| u32::from(*x != T::default()) << at;
         return numbers.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit);
     };
-    // SAFETY: a group is some whole vectors. The features are the caller's.
+    // SAFETY: a group is some whole vectors. The features are there by this function's own contract.
     let bits = |at: usize| unsafe { V::load(numbers.as_ptr().add(at)).nonzero() } << at;
     (0..GROUP).step_by(V::LANES).fold(0, |all, at| all | bits(at))
 }
@@ -226,7 +226,7 @@ unsafe fn sum_row<T: Tile, V: Vector<T>>(terms: &Terms<'_, T>, out: &mut [T], mo
     let stride = line_stride(out.len());
     for (panel, out) in out.chunks_mut(MOST_VECTORS * V::LANES).enumerate() {
         let at = (panel * MOST_VECTORS * V::LANES, stride);
-        // SAFETY: the caller's; a line is padded to whole vectors, as many as are counted here.
+        // SAFETY: features and terms by this function's own contract; a line is padded to whole vectors, as many as are counted here.
         unsafe {
             match out.len().div_ceil(V::LANES) {
                 1 => sum_panel::<T, V, 1>(terms, at, out, mode),
@@ -254,7 +254,7 @@ unsafe fn sum_panel<T: Tile, V: Vector<T>, const P: usize>(
     out: &mut [T],
     mode: Output,
 ) {
-    // SAFETY: the caller's: places have factors and lines.
+    // SAFETY: upheld by this function's own contract: every place has a factor and a padded line of `P` vectors.
     let sums = unsafe {
         let mut sums = [V::zero(); P];
         for &place in terms.places {
@@ -270,7 +270,7 @@ unsafe fn sum_panel<T: Tile, V: Vector<T>, const P: usize>(
     for (vector, sum) in sums.into_iter().enumerate() {
         let out = &mut out[vector * V::LANES..];
         let to = out.as_mut_ptr();
-        // SAFETY: a whole vector goes where there is room for it. The features are the caller's.
+        // SAFETY: a whole vector goes where there is room for it. The features are there by this function's own contract.
         unsafe {
             if out.len() < V::LANES {
                 let mut lanes = [T::default(); GROUP];
@@ -291,7 +291,7 @@ unsafe fn sum_panel<T: Tile, V: Vector<T>, const P: usize>(
 mod tests {
     use super::*;
     #[cfg(target_arch = "x86_64")]
-    use crate::simd::has_wide_vectors;
+    use crate::simd::has_avx2_fma;
     use crate::vector::Lanes;
     use proptest::prelude::*;
 
@@ -332,7 +332,7 @@ mod tests {
             Rows { a, lines, cols, first: 0, out: &mut out, mode }.run_portable();
             prop_assert_eq!(&out, &expected(a, &b, cols, start));
             #[cfg(target_arch = "x86_64")]
-            if has_wide_vectors() {
+            if has_avx2_fma() {
                 use std::arch::x86_64::__m256;
                 out.fill(1.0);
                 // SAFETY: the features were just found present.
@@ -350,7 +350,8 @@ mod tests {
             let (a, b) = (numbers(rows * inner, 10, 1), numbers(inner * cols, 1, 2));
             let (a, right) = (view(&a, rows, inner, transposed), view(&b, inner, cols, false));
             let mut out = vec![7.0; rows * cols];
-            assert!(multiply_few(a, right, &mut out, Output::Overwrite, cost).unwrap());
+            let shared = cost.map(|cost| (tensorfleet_threads::Threads::of_process().loops(), cost));
+            assert!(gemm_sparse_lhs(a, right, &mut out, Output::Overwrite, shared).unwrap());
             assert_eq!(out, expected(a, &b, cols, 0.0));
         }
     }
@@ -363,7 +364,7 @@ mod tests {
         let mut out = vec![5.0; 400];
         let mut is_computed = |a: &[f32], b: &[f32]| {
             let (a, b) = (view(a, 20, 20, false), view(b, 20, 20, false));
-            multiply_few(a, b, &mut out, Output::Overwrite, None).unwrap()
+            gemm_sparse_lhs(a, b, &mut out, Output::Overwrite, None).unwrap()
         };
         assert!(!is_computed(&dense, &dense));
         assert!(!is_computed(&zeros, &infinite));

@@ -43,7 +43,7 @@ type Tile<T> = fn(&[T], usize, &mut [T], usize);
 
 fn fastest_tile<T: Element>() -> Tile<T> {
     #[cfg(target_arch = "x86_64")]
-    if const { size_of::<T>() == size_of::<f32>() } && crate::simd::has_wide_vectors() {
+    if const { size_of::<T>() == size_of::<f32>() } && crate::simd::has_avx2_fma() {
         // SAFETY: the features were just found present, and the elements have the size of a float.
         return |from, stride, to, to_stride| unsafe { words::transpose_tile(from, stride, to, to_stride) };
     }

@@ -4,7 +4,7 @@
 
 use crate::number::Number;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{has_wide_vectors, has_widest_vectors};
+use crate::simd::{has_avx2_fma, has_avx512};
 
 /// Some numbers of type `T` side by side.
 ///
@@ -24,7 +24,7 @@ pub unsafe trait Vector<T>: Copy {
     unsafe fn first(self, count: usize) -> Self;
     /// `self + other`
     unsafe fn plus(self, other: Self) -> Self;
-    /// A bit for each number, from the lowest on: whether it is not zero. What is not a number is not zero.
+    /// A bit for each number, from the lowest on: whether it is not zero. NaN counts as nonzero.
     unsafe fn nonzero(self) -> u32;
     /// `self * factor + sum`, in one rounding if the vector is one of the processor's.
     unsafe fn multiply_add(self, factor: T, sum: Self) -> Self;
@@ -34,7 +34,7 @@ pub unsafe trait Vector<T>: Copy {
 #[derive(Clone, Copy)]
 pub struct Portable<T>([T; 8]);
 
-// SAFETY: needs no features.
+// SAFETY: arrays and scalar arithmetic, which every processor has.
 unsafe impl<T: Number> Vector<T> for Portable<T> {
     const LANES: usize = 8;
     #[inline(always)]
@@ -102,23 +102,23 @@ macro_rules! lanes {
                 #[cfg(target_arch = "x86_64")]
                 {
                     use std::arch::x86_64::{$wide, $widest};
-                    /// Thirty-two registers, of which the last columns need but half.
+                    /// AVX-512: 32 registers; the last columns use vectors of half the width.
                     #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")]
                     fn with_avx512(work: impl Vectorized<$number>) {
-                        // SAFETY: the features are on.
+                        // SAFETY: this function's `target_feature` names the features of both vectors.
                         unsafe { work.run::<$widest, $wide, 14>() }
                     }
-                    /// Sixteen registers.
+                    /// AVX2: 16 registers.
                     #[target_feature(enable = "avx2,fma")]
                     fn with_avx2(work: impl Vectorized<$number>) {
-                        // SAFETY: the features are on.
+                        // SAFETY: this function's `target_feature` names the features of both vectors.
                         unsafe { work.run::<$wide, $wide, 11>() }
                     }
-                    if has_widest_vectors() {
+                    if has_avx512() {
                         // SAFETY: the features were just found present.
                         return unsafe { with_avx512(work) };
                     }
-                    if has_wide_vectors() {
+                    if has_avx2_fma() {
                         // SAFETY: as above.
                         return unsafe { with_avx2(work) };
                     }
@@ -147,37 +147,37 @@ macro_rules! registers {
             const LANES: usize = $lanes;
             #[inline(always)]
             unsafe fn zero() -> Self {
-                // SAFETY: as above.
+                // SAFETY: the features are there by the trait's contract.
                 unsafe { std::arch::x86_64::$zero() }
             }
             #[inline(always)]
             unsafe fn load(from: *const $number) -> Self {
-                // SAFETY: as above; any alignment will do.
+                // SAFETY: the features by the trait's contract, the memory by this function's; any alignment will do.
                 unsafe { std::arch::x86_64::$load(from) }
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $number) {
-                // SAFETY: as above; any alignment will do.
+                // SAFETY: the features by the trait's contract, the memory by this function's; any alignment will do.
                 unsafe { std::arch::x86_64::$store(to, self) }
             }
             #[inline(always)]
             unsafe fn first(self, count: usize) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the features are there by the trait's contract.
                 unsafe { $first(self, count) }
             }
             #[inline(always)]
             unsafe fn plus(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the features are there by the trait's contract.
                 unsafe { std::arch::x86_64::$add(self, other) }
             }
             #[inline(always)]
             unsafe fn nonzero(self) -> u32 {
-                // SAFETY: as above.
+                // SAFETY: the features are there by the trait's contract.
                 unsafe { $nonzero(self) }
             }
             #[inline(always)]
             unsafe fn multiply_add(self, factor: $number, sum: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the features are there by the trait's contract.
                 unsafe { std::arch::x86_64::$fused(self, std::arch::x86_64::$splat(factor), sum) }
             }
         }

@@ -2,14 +2,14 @@
 //!
 //! The patches of an image that a filter sees are a matrix, and so is the filter: a convolution is their product, and its
 //! gradients are the other two products of the same three matrices. Patches are multiplied where they lie
-//! (see `scattered.rs`). Where windows reach over the border, a copy of the image with the padding around it is made, some
+//! (see `implicit_gemm.rs`). Where windows reach over the border, a copy of the image with the padding around it is made, some
 //! rows at a time so that it stays in the cache.
 
 use tensorfleet_core::{Result, Shape, Tensor, bail, ensure};
 
 use super::window::{Axis, Window, rank_4};
 use tensorfleet_numeric::gemm::{Matrix, Output, Threads, multiply};
-use tensorfleet_numeric::implicit_gemm::{Lines, Offsets, Scattered, Tile, multiply_scattered};
+use tensorfleet_numeric::implicit_gemm::{Gathered, Lines, Offsets, Tile, gemm_gathered_lhs};
 use tensorfleet_threads::{Loops, first_error};
 
 /// About how many pixels of the output are computed at a time.
@@ -224,8 +224,8 @@ pub(super) fn forward<T: Tile>(
                     let out = &mut out[done * row..][..block.rows * row];
                     let pixels = block.rows * sizes.cols.output;
                     let data = im2col.seen(images, block, space);
-                    let patches = Scattered { data, rows: windows.first(pixels), cols: taps };
-                    multiply_scattered(patches, filter, out, places.first(pixels), Output::Overwrite)?;
+                    let patches = Gathered { data, rows: windows.first(pixels), cols: taps };
+                    gemm_gathered_lhs(patches, filter, out, places.first(pixels), Output::Overwrite)?;
                     done += block.rows;
                 }
                 Ok(())
@@ -287,13 +287,13 @@ pub(super) fn backward_to_input<T: Tile>(
                 let space = space.make_mut::<T>()?;
                 for (at, image) in images.chunks_mut(sizes.image_len()).enumerate() {
                     let data = &gradient[(first + at) * sizes.pixels() * channels..];
-                    let left = Scattered { data, rows: sources, cols: inner };
+                    let left = Gathered { data, rows: sources, cols: inner };
                     space.fill(T::default());
                     let sums = if im2col.padded { &mut *space } else { &mut *image };
                     for segment in &segments {
                         let right = Lines { data: &transposed[segment.first..], stride: patch, cols: len };
                         let sums = &mut sums[segment.at..];
-                        multiply_scattered(left, right, sums, windows, Output::Accumulate)?;
+                        gemm_gathered_lhs(left, right, sums, windows, Output::Accumulate)?;
                     }
                     if im2col.padded {
                         im2col.unpad(space, image);
@@ -343,8 +343,8 @@ pub(super) fn backward_to_filter<T: Tile>(
                     let right = Lines { data: &gradient[first..], stride: channels, cols: channels };
                     let data = im2col.seen(images, block, space);
                     let cols = windows.first(block.rows * sizes.cols.output);
-                    let patches = Scattered { data, rows: taps, cols };
-                    multiply_scattered(patches, right, filter, places, Output::Accumulate)?;
+                    let patches = Gathered { data, rows: taps, cols };
+                    gemm_gathered_lhs(patches, right, filter, places, Output::Accumulate)?;
                 }
                 Ok(())
             };
