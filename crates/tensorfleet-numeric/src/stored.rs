@@ -145,6 +145,9 @@ pub fn floats_of(tensor: &Tensor) -> Result<Cow<'_, [f32]>> {
     crate::dispatch!(tensor.dtype(), T in [f32, f16, bf16] => Ok(compute_elements(tensor.as_slice::<T>()?)))
 }
 
+/// Writes the elements of a tensor as floats.
+type Fill<'a> = Box<dyn FnOnce(&mut [f32]) -> Result<()> + 'a>;
+
 /// A float, half or bfloat16 tensor whose elements are written by `fill` as floats and rounded once.
 pub fn build_floats(
     dtype: DType,
@@ -152,7 +155,7 @@ pub fn build_floats(
     fill: impl FnOnce(&mut [f32]) -> Result<()>,
 ) -> Result<Tensor> {
     // One instance of `fill`, whichever of the types it is.
-    let fill: Box<dyn FnOnce(&mut [f32]) -> Result<()> + '_> = Box::new(fill);
+    let fill: Fill<'_> = Box::new(fill);
     crate::dispatch!(dtype, T in [f32, f16, bf16] => build_computed::<T>(shape, fill))
 }
 

@@ -11,6 +11,7 @@ use crate::simd::{has_avx2_fma, has_avx512};
 /// # Safety
 ///
 /// All functions may be called only where the processor has the vector's features.
+#[expect(clippy::missing_safety_doc, reason = "the section above is that of all functions")]
 pub unsafe trait Vector<T>: Copy {
     /// How many numbers there are.
     const LANES: usize;

@@ -1,7 +1,7 @@
 //! What gradients need of opaque values: zeros of the same form, and sums.
 //!
-//! An object of this process answers for itself ([`VariantObject`](tensorfleet_core::VariantObject)). What came from another task is
-//! a list ([`TensorList`]), the only opaque value that travels.
+//! An object of this process answers for itself ([`VariantObject`]). What came from another task is
+//! a list (`TensorList`), the only opaque value that travels.
 
 mod list;
 pub(crate) mod list_wire;
