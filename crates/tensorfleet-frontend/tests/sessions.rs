@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tensorfleet::{Code, DType, Graph, Output, Result, Session, SessionOptions, Task, Tensor};
+use tensorfleet::{Code, DType, Graph, Output, Result, Session, SessionOptions, Status, Task, Tensor};
 
 fn scalar(tensor: Tensor) -> f32 {
     tensor.to_scalar().unwrap()
@@ -176,6 +176,32 @@ fn a_closed_queue_gives_what_it_holds_and_then_ends() -> Result<()> {
     let values = session.run(&take)?;
     assert_eq!(values[1].as_strings()?[0], "seven");
     assert_eq!(session.run(&take).unwrap_err().code(), Code::OutOfRange);
+    Ok(())
+}
+
+#[test]
+fn a_session_of_any_number_of_threads_gets_past_a_wait() -> Result<()> {
+    for inter_op_parallelism_threads in [-1, 1, 2] {
+        let g = Graph::new();
+        let queue = g.fifo_queue(5, &[DType::Float])?;
+        let (put, take) = (queue.enqueue((g.constant(3.0f32),))?, queue.dequeue()?);
+        let sum = &take[0] + 1.0;
+        let options = SessionOptions {
+            intra_op_parallelism_threads: 2,
+            inter_op_parallelism_threads,
+            ..SessionOptions::default()
+        };
+        let session = Session::connect_with("", &g, options)?;
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| session.run(&sum));
+            session.run(&put)?;
+            assert_eq!(scalar(waiting.join().unwrap()?), 4.0);
+            Ok::<(), Status>(())
+        })?;
+    }
+    let options = SessionOptions { intra_op_parallelism_threads: -1, ..SessionOptions::default() };
+    let status = Session::connect_with("", &Graph::new(), options).map(drop).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
     Ok(())
 }
 

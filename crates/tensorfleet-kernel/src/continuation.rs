@@ -129,7 +129,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the thread panics, and is joined here")]
     fn the_pool_goes_on_with_the_rest_even_after_a_panic() {
         let (to, ran) = mpsc::channel();
         Resume::OnPool.resume(Report::new(&to, None));

@@ -1,8 +1,6 @@
 //! Stories about the builder itself; what it builds for whole programs is told by the tests of the front end.
 #![allow(clippy::unwrap_used)]
 
-#![allow(clippy::unwrap_used)]
-
 use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{Code, DType, Endpoint, NodeId, PartialShape, Status, Tensor};
 use tensorfleet_kernel::builder::{GraphBuilder, Input, LoopOptions, NewNode};

@@ -1,8 +1,6 @@
 //! What must hold for all ops.
 #![allow(clippy::unwrap_used)]
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::HashSet;
 
 use tensorfleet_core::DType;

@@ -1,8 +1,6 @@
 //! Stories about the engine: what it builds, and what it refuses. What gradients are worth is told by tests that run them.
 #![allow(clippy::unwrap_used)]
 
-#![allow(clippy::unwrap_used)]
-
 use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{Code, DType, Endpoint, Node, NodeId, PartialShape, Tensor};
 

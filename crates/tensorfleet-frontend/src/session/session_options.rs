@@ -129,4 +129,22 @@ mod tests {
         assert_eq!(config.operation_timeout_in_ms, 1, "0 would mean no time-out");
         assert_eq!(config.cluster_def, Some(cluster.as_cluster_def()));
     }
+
+    #[test]
+    fn a_session_has_the_process_s_threads_unless_it_asks_for_others() {
+        let threads = |intra_op: i32, inter_op: i32, own: bool| {
+            let options = SessionOptions {
+                intra_op_parallelism_threads: intra_op,
+                inter_op_parallelism_threads: inter_op,
+                use_per_session_threads: own,
+                ..SessionOptions::default()
+            };
+            options.threads()
+        };
+        assert!(Arc::ptr_eq(&threads(0, 0, false).unwrap(), Threads::of_process()));
+        assert!(!Arc::ptr_eq(&threads(0, 0, true).unwrap(), Threads::of_process()));
+        let own = threads(3, -1, false).unwrap();
+        assert_eq!((own.loops().threads(), own.nodes().hands_over()), (3, false));
+        assert!(threads(-1, 0, false).is_err());
+    }
 }
