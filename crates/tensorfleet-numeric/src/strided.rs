@@ -9,7 +9,7 @@ use tensorfleet_core::{Element, Result, Shape, Status, Tensor};
 
 use crate::rearrange::{Movement, rearrange};
 use crate::transpose::transpose;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// Element `(i0, i1, …)` of the window is element `offset + Σ ik · strides[k]` of the tensor it looks into.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,15 +104,15 @@ impl Window {
     }
 
     /// Copies the elements of the window of `source`, in order, into `out`.
-    pub fn read<T: Element>(&self, source: &[T], out: &mut [T]) -> Result<()> {
+    pub fn read<T: Element>(&self, loops: &Loops, source: &[T], out: &mut [T]) -> Result<()> {
         self.check(source.len(), out.len())?;
         if out.is_empty() {
             return Ok(());
         }
         let window = self.merged();
         match window.transposed_axis() {
-            Some(axis) => window.read_transposed(axis, source, out),
-            None => window.read_rows(source, out),
+            Some(axis) => window.read_transposed(loops, axis, source, out),
+            None => window.read_rows(loops, source, out),
         }
         Ok(())
     }
@@ -153,9 +153,9 @@ impl Window {
         (self, row)
     }
 
-    fn read_rows<T: Element>(self, source: &[T], out: &mut [T]) {
+    fn read_rows<T: Element>(self, loops: &Loops, source: &[T], out: &mut [T]) {
         let (outer, row) = self.split_row();
-        parallel::chunks_mut(out, row.len, row.len * COPY_COST, |first, out| {
+        loops.chunks_mut(out, row.len, row.len * COPY_COST, |first, out| {
             let mut rows = Rows::new(&outer, first);
             for out in out.chunks_exact_mut(row.len) {
                 let start = rows.next_offset();
@@ -182,13 +182,13 @@ impl Window {
     }
 
     /// Reads with `axis` and the last axis exchanged tile by tile. Shards are made of whole steps of `axis`.
-    fn read_transposed<T: Element>(mut self, axis: usize, source: &[T], out: &mut [T]) {
+    fn read_transposed<T: Element>(mut self, loops: &Loops, axis: usize, source: &[T], out: &mut [T]) {
         let Some(last) = self.axes.pop() else { return };
         let middle = Window { offset: 0, axes: self.axes.drain(axis + 1..).collect() };
         let Some(fast) = self.axes.pop() else { return };
         let outer = self;
         let unit = middle.num_elements() * last.len;
-        parallel::chunks_mut(out, unit, unit * COPY_COST, |first, out| {
+        loops.chunks_mut(out, unit, unit * COPY_COST, |first, out| {
             let mut position = first;
             let mut out = out;
             while !out.is_empty() {
@@ -247,21 +247,21 @@ impl<'a> Rows<'a> {
 
 /// The only source, read through a window.
 impl Movement for Window {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, loops: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         match sources {
-            [source] => self.read(source, out),
+            [source] => self.read(loops, source, out),
             _ => Err(Status::internal("a window looks into one source")),
         }
     }
 }
 
 /// What `window` shows of `tensor`, as a tensor of this shape. A run of neighbours shares the data.
-pub fn view(tensor: &Tensor, window: &Window, shape: Shape) -> Result<Tensor> {
+pub fn view(loops: &Loops, tensor: &Tensor, window: &Window, shape: Shape) -> Result<Tensor> {
     if window.num_elements() > 0 && window.is_contiguous() {
         let flat = tensor.clone().reshaped(Shape::vector(tensor.num_elements()))?;
         return flat.rows(window.offset as usize, window.num_elements())?.reshaped(shape);
     }
-    rearrange(tensor.dtype(), shape, &[tensor], window)
+    rearrange(loops, tensor.dtype(), shape, &[tensor], window)
 }
 
 /// Writes the first source through a window into the target, after zeros if `clear` is set.
@@ -273,7 +273,7 @@ pub struct WriteThrough<'a> {
 }
 
 impl Movement for WriteThrough<'_> {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         if self.clear {
             out.fill(T::default());
         }
@@ -293,6 +293,11 @@ pub fn around_axis(shape: &Shape, axis: usize) -> (usize, usize, usize) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tensorfleet_threads::Threads;
+
+    fn loops() -> &'static Loops {
+        Threads::of_process().loops()
+    }
 
     fn naive(window: &Window, source: &[u32]) -> Vec<u32> {
         let mut offsets = vec![window.offset];
@@ -307,7 +312,7 @@ mod tests {
 
     fn read(window: &Window, source: &[u32]) -> Vec<u32> {
         let mut out = vec![0; window.num_elements()];
-        window.read(source, &mut out).unwrap();
+        window.read(loops(), source, &mut out).unwrap();
         out
     }
 
@@ -323,11 +328,11 @@ mod tests {
     #[test]
     fn a_window_beyond_its_tensor_is_refused() {
         let window = Window::new(1, [Axis { len: 3, stride: 2 }]);
-        assert!(window.read(&[0u8; 5], &mut [0; 3]).is_err());
-        assert!(window.read(&[0u8; 6], &mut [0; 3]).is_ok());
-        assert!(window.read(&[0u8; 6], &mut [0; 2]).is_err());
-        assert!(Window::new(1, [Axis { len: 3, stride: -1 }]).read(&[0u8; 6], &mut [0; 3]).is_err());
-        assert!(Window::new(9, [Axis { len: 0, stride: 1 }]).read(&[0u8; 6], &mut []).is_ok());
+        assert!(window.read(loops(), &[0u8; 5], &mut [0; 3]).is_err());
+        assert!(window.read(loops(), &[0u8; 6], &mut [0; 3]).is_ok());
+        assert!(window.read(loops(), &[0u8; 6], &mut [0; 2]).is_err());
+        assert!(Window::new(1, [Axis { len: 3, stride: -1 }]).read(loops(), &[0u8; 6], &mut [0; 3]).is_err());
+        assert!(Window::new(9, [Axis { len: 0, stride: 1 }]).read(loops(), &[0u8; 6], &mut []).is_ok());
     }
 
     #[test]

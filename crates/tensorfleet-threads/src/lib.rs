@@ -17,7 +17,6 @@ pub mod denormals;
 mod input_pool;
 mod loops;
 mod node_pool;
-pub mod parallel;
 mod start;
 mod sync;
 mod threads;

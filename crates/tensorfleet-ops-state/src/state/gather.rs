@@ -53,7 +53,7 @@ fn resource_gather(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let indices = ctx.input(1)?;
         // The axis behind the batch dimensions is the one indexed.
         let axis = if batch_dims < 0 { batch_dims + indices.shape().rank() as i64 } else { batch_dims };
-        let gathered = variable.inspect(|value| gather(value, indices, axis, batch_dims))?;
+        let gathered = variable.inspect(|value| gather(ctx.loops(), value, indices, axis, batch_dims))?;
         ctx.set_output(0, gathered);
         Ok(())
     }))
@@ -64,7 +64,7 @@ fn resource_gather_nd(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let variable = variable_to_read(ctx, dtype)?;
         let indices = ctx.input(1)?;
-        let gathered = variable.inspect(|value| gather_nd(value, indices))?;
+        let gathered = variable.inspect(|value| gather_nd(ctx.loops(), value, indices))?;
         ctx.set_output(0, gathered);
         Ok(())
     }))

@@ -17,6 +17,7 @@ use tensorfleet_ops_tensor::array::gather::check_bad_indices_policy;
 use tensorfleet_ops_tensor::array::indices::coordinates;
 use tensorfleet_ops_tensor::array::slice::assign_slice;
 use tensorfleet_ops_tensor::array::slice_spec::{Bounds, SliceSpec};
+use tensorfleet_threads::Loops;
 
 /// What happens where an update meets the old value.
 #[derive(Clone, Copy)]
@@ -132,10 +133,11 @@ fn change_variable(ctx: &mut Context<'_>, change: impl FnOnce(&mut Tensor) -> Re
 fn rows(combine: Combine) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let (indices, updates) = (ctx.take_input(1)?, ctx.take_input(2)?);
+        let loops = ctx.loops();
         change_variable(ctx, |value| {
             check_dtype(value, &updates)?;
             let targets = row_targets(value.shape(), &indices, &updates)?;
-            apply(value, targets, &updates, combine)
+            apply(loops, value, targets, &updates, combine)
         })
     }))
 }
@@ -178,10 +180,11 @@ fn slices(node: &NodeSpec<'_>, combine: Combine) -> Result<KernelBox> {
     check_bad_indices_policy(node)?;
     Ok(KernelBox::from_fn(move |ctx| {
         let (indices, updates) = (ctx.take_input(1)?, ctx.take_input(2)?);
+        let loops = ctx.loops();
         change_variable(ctx, |value| {
             check_dtype(value, &updates)?;
             let targets = coordinate_targets(value.shape(), &indices, &updates)?;
-            apply(value, targets, &updates, combine)
+            apply(loops, value, targets, &updates, combine)
         })
     }))
 }
@@ -243,10 +246,18 @@ fn coordinate_targets(value: &Shape, indices: &Tensor, updates: &Tensor) -> Resu
 }
 
 /// Makes the updates up to the first bad index, then reports that.
-fn apply(value: &mut Tensor, targets: Targets, updates: &Tensor, combine: Combine) -> Result<()> {
+fn apply(
+    loops: &Loops,
+    value: &mut Tensor,
+    targets: Targets,
+    updates: &Tensor,
+    combine: Combine,
+) -> Result<()> {
     let dtype = value.dtype();
     match combine {
-        Combine::Update => change_in_place(value, |value| rearrange::update(value, &[updates], &targets))?,
+        Combine::Update => {
+            change_in_place(value, |value| rearrange::update(loops, value, &[updates], &targets))?
+        }
         Combine::Add => {
             tensorfleet_numeric::dispatch!(dtype, T in numeric => fold::<T>(value, &targets, updates, T::plus))?
         }
@@ -328,7 +339,7 @@ impl Targets {
 
 /// Puts the updates in place of the slices.
 impl Movement for Targets {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let Some(&updates) = sources.first() else { return Ok(()) };
         self.for_each(out, updates, |slice, update| match update {
             Update::Slice(update) => slice.copy_from_slice(update),
@@ -355,6 +366,7 @@ fn strided_slice_assign(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let bounds = Bounds::of(ctx.input(1)?, ctx.input(2)?, ctx.input(3)?)?;
         let part = ctx.take_input(4)?;
+        let loops = ctx.loops();
         change_variable(ctx, |value| {
             check_dtype(value, &part)?;
             // Refuse what does not fit while the value is still whole.
@@ -366,7 +378,7 @@ fn strided_slice_assign(node: &NodeSpec<'_>) -> Result<KernelBox> {
                 slice.shape,
                 part.shape()
             );
-            change_in_place(value, |value| assign_slice(value, &spec, &bounds, &part))
+            change_in_place(value, |value| assign_slice(loops, value, &spec, &bounds, &part))
         })
     }))
 }

@@ -215,7 +215,7 @@ fn gather(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let stacked = if values.is_empty() {
             empty(dtype, &expected)?
         } else {
-            pack(&values.iter().collect::<Vec<_>>(), 0)?
+            pack(ctx.loops(), &values.iter().collect::<Vec<_>>(), 0)?
         };
         ctx.set_output(0, stacked);
         Ok(())
@@ -281,7 +281,7 @@ fn concat_all(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let joined = if values.is_empty() {
             empty(dtype, &except0)?
         } else {
-            concat(&values.iter().collect::<Vec<_>>(), 0)?
+            concat(ctx.loops(), &values.iter().collect::<Vec<_>>(), 0)?
         };
         ctx.set_output(0, joined);
         ctx.set_output(1, Tensor::vector(&lengths)?);

@@ -15,7 +15,7 @@ use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
 use tensorfleet_numeric::strided::around_axis;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -66,21 +66,21 @@ struct SideBySide {
 }
 
 impl Movement for SideBySide {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, loops: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let width: usize = self.widths.iter().sum();
         if out.len() == width {
             // A single row: every source is one run.
             let mut rest = out;
             for source in sources {
                 let (part, others) = rest.split_at_mut(source.len());
-                parallel::chunks_mut(part, 1, 10, |first, part| {
+                loops.chunks_mut(part, 1, 10, |first, part| {
                     part.copy_from_slice(&source[first..first + part.len()]);
                 });
                 rest = others;
             }
             return Ok(());
         }
-        parallel::chunks_mut(out, width, width * 20, |first, out| {
+        loops.chunks_mut(out, width, width * 20, |first, out| {
             for (row, mut out) in (first..).zip(out.chunks_exact_mut(width)) {
                 for (source, &width) in sources.iter().zip(&self.widths) {
                     let (part, rest) = out.split_at_mut(width);
@@ -94,7 +94,7 @@ impl Movement for SideBySide {
 }
 
 /// `tensors` one after the other along `axis`; they agree in all other dimensions.
-pub fn concat(tensors: &[&Tensor], axis: i64) -> Result<Tensor> {
+pub fn concat(loops: &Loops, tensors: &[&Tensor], axis: i64) -> Result<Tensor> {
     let Some(&first) = tensors.first() else { bail!(InvalidArgument, "ConcatOp : nothing to concatenate") };
     let axis = concat_axis(axis, first.shape().rank())?;
     let mut total = 0usize;
@@ -111,7 +111,7 @@ pub fn concat(tensors: &[&Tensor], axis: i64) -> Result<Tensor> {
     if let (Some(only), None) = (filled.next(), filled.next()) {
         return Tensor::clone(only).reshaped(shape);
     }
-    rearrange(first.dtype(), shape, tensors, &SideBySide { widths })
+    rearrange(loops, first.dtype(), shape, tensors, &SideBySide { widths })
 }
 
 fn concat_axis(axis: i64, rank: usize) -> Result<usize> {
@@ -179,7 +179,7 @@ fn concat_kernel(first: usize, axis_input: usize) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let axis = integer(ctx.input(axis_input)?, "ConcatOp : concat_dim")?;
         let values = input_tensors(ctx, value_inputs(first, ctx.num_inputs()))?;
-        let tensor = concat(&values, axis)?;
+        let tensor = concat(ctx.loops(), &values, axis)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -204,7 +204,7 @@ fn pack_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 }
 
 /// `tensors`, all of one shape, along a new axis.
-pub fn pack(tensors: &[&Tensor], axis: i64) -> Result<Tensor> {
+pub fn pack(loops: &Loops, tensors: &[&Tensor], axis: i64) -> Result<Tensor> {
     let Some(&first) = tensors.first() else { bail!(InvalidArgument, "there is nothing to stack") };
     let axis = stacked_axis(axis, first.shape().rank())?;
     for (index, tensor) in tensors.iter().enumerate() {
@@ -224,6 +224,7 @@ pub fn pack(tensors: &[&Tensor], axis: i64) -> Result<Tensor> {
     }
     let width = first.shape()[axis..].iter().product();
     rearrange(
+        loops,
         first.dtype(),
         shape,
         tensors,
@@ -234,7 +235,7 @@ pub fn pack(tensors: &[&Tensor], axis: i64) -> Result<Tensor> {
 fn pack_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let axis = node.attr("axis")?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let tensor = pack(&input_tensors(ctx, 0..ctx.num_inputs())?, axis)?;
+        let tensor = pack(ctx.loops(), &input_tensors(ctx, 0..ctx.num_inputs())?, axis)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

@@ -11,6 +11,7 @@ use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
 use tensorfleet_numeric::rearrange::{Movement, rearrange, update};
 use tensorfleet_numeric::strided::{Axis, Window, WriteThrough};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -55,8 +56,13 @@ fn diag_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         ensure!(diagonal.shape().rank() >= 1, InvalidArgument, "Input must be at least rank 1, got 0");
         let shape = concat_dims(&[diagonal.shape(), diagonal.shape()])?;
         let window = main_diagonal(diagonal.num_elements());
-        let tensor =
-            rearrange(diagonal.dtype(), shape, &[diagonal], &WriteThrough { window: &window, clear: true })?;
+        let tensor = rearrange(
+            ctx.loops(),
+            diagonal.dtype(),
+            shape,
+            &[diagonal],
+            &WriteThrough { window: &window, clear: true },
+        )?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -96,7 +102,7 @@ fn diag_part_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         let half = half_of(input.shape(), |a, b| a == b, input.shape())?;
         let shape = Shape::new(&input.shape()[..half])?;
         let window = main_diagonal(shape.num_elements());
-        let tensor = rearrange(input.dtype(), shape, &[input], &window)?;
+        let tensor = rearrange(ctx.loops(), input.dtype(), shape, &[input], &window)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -111,7 +117,7 @@ struct Band {
 }
 
 impl Movement for Band {
-    fn run<T: Element>(&self, _: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, _: &[&[T]], out: &mut [T]) -> Result<()> {
         if out.is_empty() {
             return Ok(());
         }
@@ -151,7 +157,7 @@ fn band_part_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         // A negative number keeps the whole triangle.
         let width = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
         let band = Band { rows, columns, lower: width(lower), upper: width(upper) };
-        ctx.set_output(0, update(input, &[], &band)?);
+        ctx.set_output(0, update(ctx.loops(), input, &[], &band)?);
         Ok(())
     }))
 }

@@ -12,7 +12,7 @@ use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -40,9 +40,9 @@ pub(crate) static OPS: &[Op] = &[
 pub(crate) struct Broadcast;
 
 impl Movement for Broadcast {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, loops: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let [[value]] = sources else { return Err(Status::internal("one element fills a tensor")) };
-        parallel::chunks_mut(out, 1, 10, |_, out| out.fill(*value));
+        loops.chunks_mut(out, 1, 10, |_, out| out.fill(*value));
         Ok(())
     }
 }
@@ -68,7 +68,7 @@ fn fill_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
             value.shape()
         );
         let shape = Shape::from_signed(&integers(dims)?)?;
-        let tensor = rearrange(value.dtype(), shape, &[value], &Broadcast)?;
+        let tensor = rearrange(ctx.loops(), value.dtype(), shape, &[value], &Broadcast)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -78,8 +78,8 @@ fn fill_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
 struct Zeros;
 
 impl Movement for Zeros {
-    fn run<T: Element>(&self, _: &[&[T]], out: &mut [T]) -> Result<()> {
-        parallel::chunks_mut(out, 1, 10, |_, out| out.fill(T::default()));
+    fn run<T: Element>(&self, loops: &Loops, _: &[&[T]], out: &mut [T]) -> Result<()> {
+        loops.chunks_mut(out, 1, 10, |_, out| out.fill(T::default()));
         Ok(())
     }
 }
@@ -91,7 +91,7 @@ fn zeros_like_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
             crate::variants::zeros_like(&tensor)?
         } else if tensor.is_unique() {
             // Memory at hand is warmer than fresh memory.
-            tensorfleet_numeric::rearrange::update(tensor, &[], &Zeros)?
+            tensorfleet_numeric::rearrange::update(ctx.loops(), tensor, &[], &Zeros)?
         } else {
             Tensor::zeros(tensor.dtype(), tensor.shape().clone())?
         };
@@ -108,7 +108,7 @@ fn ones_like_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     };
     Ok(KernelBox::from_fn(move |ctx| {
         let shape = ctx.input(0)?.shape().clone();
-        ctx.set_output(0, rearrange(dtype, shape, &[&value], &Broadcast)?);
+        ctx.set_output(0, rearrange(ctx.loops(), dtype, shape, &[&value], &Broadcast)?);
         Ok(())
     }))
 }

@@ -16,7 +16,7 @@ use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
 use tensorfleet_numeric::simd::{ROWS_AHEAD, expect_row};
 use tensorfleet_numeric::strided::around_axis;
-use tensorfleet_threads::parallel;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -51,14 +51,14 @@ pub(crate) struct PickRows<'a> {
 }
 
 impl Movement for PickRows<'_> {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, loops: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let &[source] = sources else { return Err(Status::internal("rows are picked from one source")) };
         let (axis, inner) = (self.axis, self.inner);
         let per_batch = self.indices.len() / self.batches.max(1);
         if out.is_empty() {
             return Ok(());
         }
-        parallel::chunks_mut(out, inner, 200 + inner * 20, |first, out| {
+        loops.chunks_mut(out, inner, 200 + inner * 20, |first, out| {
             let mut row = first;
             let mut out = out;
             while !out.is_empty() {
@@ -99,7 +99,13 @@ fn pick_rows<T: Copy>(block: &[T], indices: &[usize], inner: usize, out: &mut [T
 }
 
 /// Slices of `params` along `axis`, for every index; the first `batch_dims` dimensions of both go together.
-pub fn gather(params: &Tensor, indices: &Tensor, axis: i64, batch_dims: i64) -> Result<Tensor> {
+pub fn gather(
+    loops: &Loops,
+    params: &Tensor,
+    indices: &Tensor,
+    axis: i64,
+    batch_dims: i64,
+) -> Result<Tensor> {
     let (from, by) = (params.shape(), indices.shape());
     ensure!(from.rank() >= 1, InvalidArgument, "params must be at least 1 dimensional");
     let (axis, batch_dims) = gather_axes(from.rank(), by.rank(), axis, batch_dims)?;
@@ -119,6 +125,7 @@ pub fn gather(params: &Tensor, indices: &Tensor, axis: i64, batch_dims: i64) -> 
         if shape.num_elements() > 0 { checked_indices(indices, len, "indices")? } else { Vec::new() };
     let outer = before / batches.max(1);
     rearrange(
+        loops,
         params.dtype(),
         shape,
         &[params],
@@ -177,8 +184,9 @@ fn gather_shape(ctx: &ShapeContext<'_>, axis: Option<i64>, batch_dims: i64) -> R
 
 fn gather_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
-        let tensor =
-            ctx.read_in_place(0, |params| ctx.read_in_place(1, |indices| gather(params, indices, 0, 0)))?;
+        let tensor = ctx.read_in_place(0, |params| {
+            ctx.read_in_place(1, |indices| gather(ctx.loops(), params, indices, 0, 0))
+        })?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -189,7 +197,7 @@ fn gather_v2_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let axis = ctx.read_in_place(2, |axis| integer(axis, "axis"))?;
         let tensor = ctx.read_in_place(0, |params| {
-            ctx.read_in_place(1, |indices| gather(params, indices, axis, batch_dims))
+            ctx.read_in_place(1, |indices| gather(ctx.loops(), params, indices, axis, batch_dims))
         })?;
         ctx.set_output(0, tensor);
         Ok(())
@@ -260,7 +268,7 @@ fn bad_coordinate(
 }
 
 /// The slices of `params` that the coordinates in `indices` name.
-pub fn gather_nd(params: &Tensor, indices: &Tensor) -> Result<Tensor> {
+pub fn gather_nd(loops: &Loops, params: &Tensor, indices: &Tensor) -> Result<Tensor> {
     let from = params.shape();
     ensure!(from.rank() >= 1, InvalidArgument, "params must be at least a vector");
     ensure!(
@@ -273,7 +281,7 @@ pub fn gather_nd(params: &Tensor, indices: &Tensor) -> Result<Tensor> {
     let shape = concat_dims(&[outer, &from[found.depth..]])?;
     let axis = from[..found.depth].iter().product();
     let rows = PickRows { indices: &found.slices, batches: 1, outer: 1, axis, inner: found.slice_len };
-    rearrange(params.dtype(), shape, &[params], &rows)
+    rearrange(loops, params.dtype(), shape, &[params], &rows)
 }
 
 /// TensorFlow 2.19 and later can be told to skip bad indices; the CPU's default is to refuse them.
@@ -306,8 +314,9 @@ fn gather_nd_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 fn gather_nd_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     check_bad_indices_policy(node)?;
     Ok(KernelBox::from_fn(|ctx| {
-        let tensor =
-            ctx.read_in_place(0, |params| ctx.read_in_place(1, |indices| gather_nd(params, indices)))?;
+        let tensor = ctx.read_in_place(0, |params| {
+            ctx.read_in_place(1, |indices| gather_nd(ctx.loops(), params, indices))
+        })?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

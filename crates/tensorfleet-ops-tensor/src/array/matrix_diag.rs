@@ -14,6 +14,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
 use tensorfleet_numeric::rearrange::{Movement, rearrange, update};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -194,7 +195,7 @@ enum Direction {
 }
 
 impl Movement for MoveBand {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let Some(source) = sources.first() else {
             return Err(Status::internal("a band comes from somewhere"));
         };
@@ -256,7 +257,7 @@ fn diag_part_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let shape = concat_dims(&[batch, &band.dims()])?;
         let sources: SmallVec<[&Tensor; 2]> = [input].into_iter().chain(padding).collect();
         let movement = MoveBand { band, batches: batch.iter().product(), direction: Direction::Out };
-        let tensor = rearrange(input.dtype(), shape, &sources, &movement)?;
+        let tensor = rearrange(ctx.loops(), input.dtype(), shape, &sources, &movement)?;
         drop(sources);
         ctx.set_output(0, tensor);
         Ok(())
@@ -327,7 +328,7 @@ fn diag_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let shape = concat_dims(&[batch, &[rows, columns]])?;
         let sources: SmallVec<[&Tensor; 2]> = [diagonal].into_iter().chain(padding).collect();
         let movement = MoveBand { band, batches: batch.iter().product(), direction: Direction::In };
-        let tensor = rearrange(diagonal.dtype(), shape, &sources, &movement)?;
+        let tensor = rearrange(ctx.loops(), diagonal.dtype(), shape, &sources, &movement)?;
         drop(sources);
         ctx.set_output(0, tensor);
         Ok(())
@@ -358,7 +359,7 @@ fn set_diag_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             diagonal.shape()
         );
         let movement = MoveBand { band, batches: batch.iter().product(), direction: Direction::Over };
-        let tensor = update(input, &[diagonal], &movement)?;
+        let tensor = update(ctx.loops(), input, &[diagonal], &movement)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

@@ -10,6 +10,7 @@ use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] =
@@ -28,7 +29,7 @@ struct Marks<'a, I> {
 }
 
 impl<I: Copy + Into<i64>> Movement for Marks<'_, I> {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let [[on], [off]] = sources else { return Err(Status::internal("a mark is on or off")) };
         out.fill(*off);
         for (position, &index) in self.indices.iter().enumerate() {
@@ -86,7 +87,7 @@ fn one_hot_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         dims.insert(axis, depth);
         let inner = indices.shape()[axis..].iter().product();
         let marks = Marks { indices: indices.as_slice::<I>()?, depth, inner };
-        let tensor = rearrange(on.dtype(), Shape::new(&dims)?, &[on, off], &marks)?;
+        let tensor = rearrange(ctx.loops(), on.dtype(), Shape::new(&dims)?, &[on, off], &marks)?;
         ctx.set_output(0, tensor);
         Ok(())
     })))

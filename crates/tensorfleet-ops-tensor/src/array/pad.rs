@@ -14,6 +14,7 @@ use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
 use tensorfleet_numeric::strided::Window;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -105,7 +106,7 @@ struct Frame {
 }
 
 impl Movement for Frame {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         match sources {
             [input, [value]] => {
                 out.fill(*value);
@@ -121,7 +122,12 @@ impl Movement for Frame {
 }
 
 /// `input` with paddings of `value`, or of zeros.
-pub(crate) fn padded(input: &Tensor, paddings: &Paddings, value: Option<&Tensor>) -> Result<Tensor> {
+pub(crate) fn padded(
+    loops: &Loops,
+    input: &Tensor,
+    paddings: &Paddings,
+    value: Option<&Tensor>,
+) -> Result<Tensor> {
     if paddings.iter().all(|&pair| pair == (0, 0)) {
         return Ok(input.clone());
     }
@@ -131,7 +137,7 @@ pub(crate) fn padded(input: &Tensor, paddings: &Paddings, value: Option<&Tensor>
         inside = inside.slice(axis, before, 1, input.shape()[axis]);
     }
     let sources: SmallVec<[&Tensor; 2]> = [input].into_iter().chain(value).collect();
-    rearrange(input.dtype(), shape, &sources, &Frame { inside })
+    rearrange(loops, input.dtype(), shape, &sources, &Frame { inside })
 }
 
 /// `Pad` and `PadV2`.
@@ -147,7 +153,7 @@ fn pad_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
                 value.shape()
             );
         }
-        let tensor = padded(input, &paddings_of(ctx.input(1)?, input.shape())?, value)?;
+        let tensor = padded(ctx.loops(), input, &paddings_of(ctx.input(1)?, input.shape())?, value)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -216,7 +222,7 @@ impl AxisOffsets {
 }
 
 impl Movement for AxisOffsets {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let &[source] = sources else { return Err(Status::internal("one tensor is mirrored")) };
         self.walk(|position, offset| out[position] = source[offset]);
         Ok(())
@@ -230,7 +236,7 @@ fn mirror_pad_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let paddings = paddings_of(ctx.input(1)?, input.shape())?;
         let shape = enlarged(input.shape(), &paddings)?;
         let offsets = AxisOffsets::mirrored(input.shape(), &paddings, repeats_border)?;
-        let tensor = rearrange(input.dtype(), shape, &[input], &offsets)?;
+        let tensor = rearrange(ctx.loops(), input.dtype(), shape, &[input], &offsets)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

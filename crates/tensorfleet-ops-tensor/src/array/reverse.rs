@@ -11,6 +11,7 @@ use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
 use tensorfleet_numeric::strided::{Window, view};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -28,14 +29,14 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(reverse_sequence_kernel),
 ];
 
-fn reversed(tensor: &Tensor, axes: &[bool]) -> Result<Tensor> {
+fn reversed(loops: &Loops, tensor: &Tensor, axes: &[bool]) -> Result<Tensor> {
     let mut window = Window::whole(tensor.shape());
     for (axis, &len) in tensor.shape().iter().enumerate() {
         if axes[axis] && len > 1 {
             window = window.slice(axis, len - 1, -1, len);
         }
     }
-    view(tensor, &window, tensor.shape().clone())
+    view(loops, tensor, &window, tensor.shape().clone())
 }
 
 fn reverse_v2_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -60,7 +61,7 @@ fn reverse_v2_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
             ensure!(!turned[axis], InvalidArgument, "axis {axis} specified more than once.");
             turned[axis] = true;
         }
-        let tensor = reversed(tensor, &turned)?;
+        let tensor = reversed(ctx.loops(), tensor, &turned)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -76,7 +77,7 @@ fn reverse_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
             tensor.shape().rank(),
             axes.len()
         );
-        let tensor = reversed(tensor, axes)?;
+        let tensor = reversed(ctx.loops(), tensor, axes)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -92,7 +93,7 @@ struct TurnStarts<'a> {
 }
 
 impl Movement for TurnStarts<'_> {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let &[source] = sources else { return Err(Status::internal("one tensor holds the sequences")) };
         let [first, middle, second, inner] = self.sizes;
         if inner == 0 {
@@ -174,7 +175,7 @@ fn reverse_sequence_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             sizes: [shape[first], middle, shape[second], inner],
             batch_first: batch_dim < seq_dim,
         };
-        let tensor = rearrange(input.dtype(), shape.clone(), &[input], &turn)?;
+        let tensor = rearrange(ctx.loops(), input.dtype(), shape.clone(), &[input], &turn)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

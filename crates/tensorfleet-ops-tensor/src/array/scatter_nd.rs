@@ -13,6 +13,7 @@ use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::rearrange::{Movement, update};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -58,6 +59,7 @@ pub(crate) enum Combine {
 
 /// `target` with `updates` combined into the slices that `indices` name; in place if nobody else holds it.
 pub(crate) fn scatter_nd(
+    loops: &Loops,
     target: Tensor,
     indices: &Tensor,
     updates: &Tensor,
@@ -75,7 +77,7 @@ pub(crate) fn scatter_nd(
     );
     let found = SliceIndices::resolve(indices, target.shape(), "shape")?;
     match (combine, target.dtype()) {
-        (Combine::Set, _) => update(target, &[updates], &SetSlices(&found)),
+        (Combine::Set, _) => update(loops, target, &[updates], &SetSlices(&found)),
         (Combine::Add, DType::String) => append_strings(&target, &found, updates),
         (Combine::Add, DType::Bool) => combine_slices::<bool>(target, &found, updates, |a, b| a | b),
         (Combine::Add, dtype) => {
@@ -118,7 +120,7 @@ fn check_updates(target: &Shape, indices: &Shape, updates: &Shape) -> Result<()>
 struct SetSlices<'a>(&'a SliceIndices);
 
 impl Movement for SetSlices<'_> {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let &[updates] = sources else { return Err(Status::internal("one tensor holds the updates")) };
         let len = self.0.slice_len;
         for (&slice, row) in self.0.slices.iter().zip(updates.chunks_exact(len)) {
@@ -171,7 +173,7 @@ fn scatter_nd_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let (indices, updates, sizes) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
         ensure!(sizes.shape().rank() == 1, InvalidArgument, "Shape must be a vector, got {}", sizes.shape());
         let target = Tensor::zeros(updates.dtype(), Shape::from_signed(&integers(sizes)?)?)?;
-        let tensor = scatter_nd(target, indices, updates, Combine::Add)?;
+        let tensor = scatter_nd(ctx.loops(), target, indices, updates, Combine::Add)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -181,7 +183,7 @@ fn tensor_scatter_kernel(node: &NodeSpec<'_>, combine: Combine) -> Result<Kernel
     check_bad_indices_policy(node)?;
     Ok(KernelBox::from_fn(move |ctx| {
         let target = ctx.take_input(0)?;
-        let tensor = scatter_nd(target, ctx.input(1)?, ctx.input(2)?, combine)?;
+        let tensor = scatter_nd(ctx.loops(), target, ctx.input(1)?, ctx.input(2)?, combine)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

@@ -101,10 +101,10 @@ fn set_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             _ => combine(&integers(first)?, &integers(second)?, count, operation),
         };
         let flat = |tensor: &Tensor| tensor.clone().reshaped(Shape::vector(tensor.num_elements()));
-        let all = concat(&[&flat(first)?, &flat(second)?], 0)?;
+        let all = concat(ctx.loops(), &[&flat(first)?, &flat(second)?], 0)?;
         let places: Vec<usize> = kept.iter().flatten().copied().collect();
         let pick = PickRows { indices: &places, batches: 1, outer: 1, axis: all.num_elements(), inner: 1 };
-        let values = rearrange(all.dtype(), Shape::vector(places.len()), &[&all], &pick)?;
+        let values = rearrange(ctx.loops(), all.dtype(), Shape::vector(places.len()), &[&all], &pick)?;
 
         let rank = dims.len() + 1;
         let mut indices: Vec<i64> = Vec::with_capacity(places.len() * rank);

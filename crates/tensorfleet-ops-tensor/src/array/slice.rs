@@ -14,6 +14,7 @@ use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
 use tensorfleet_numeric::rearrange::{rearrange, update};
 use tensorfleet_numeric::strided::{Window, WriteThrough, view};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -79,7 +80,7 @@ fn strided_slice_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let input = ctx.input(0)?;
         let bounds = Bounds::of(ctx.input(1)?, ctx.input(2)?, ctx.input(3)?)?;
         let Slice { window, shape } = spec.resolve(input.shape(), &bounds)?;
-        let tensor = view(input, &window, shape)?;
+        let tensor = view(ctx.loops(), input, &window, shape)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -102,14 +103,20 @@ fn strided_slice_grad_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let dy = ctx.input(4)?;
         ensure!(*dy.shape() == shape, InvalidArgument, "shape of dy was {} instead of {shape}", dy.shape());
         let movement = WriteThrough { window: &window, clear: true };
-        let tensor = rearrange(dy.dtype(), input, &[dy], &movement)?;
+        let tensor = rearrange(ctx.loops(), dy.dtype(), input, &[dy], &movement)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
 }
 
 /// `target` with `value` in place of a slice of it; in place if nobody else holds the target.
-pub fn assign_slice(target: Tensor, spec: &SliceSpec, bounds: &Bounds, value: &Tensor) -> Result<Tensor> {
+pub fn assign_slice(
+    loops: &Loops,
+    target: Tensor,
+    spec: &SliceSpec,
+    bounds: &Bounds,
+    value: &Tensor,
+) -> Result<Tensor> {
     let Slice { window, shape } = spec.resolve(target.shape(), bounds)?;
     ensure!(
         *value.shape() == shape,
@@ -117,7 +124,7 @@ pub fn assign_slice(target: Tensor, spec: &SliceSpec, bounds: &Bounds, value: &T
         "Must have shape {shape} to be assigned to the slice, got {}",
         value.shape()
     );
-    update(target, &[value], &WriteThrough { window: &window, clear: false })
+    update(loops, target, &[value], &WriteThrough { window: &window, clear: false })
 }
 
 fn strided_slice_update_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -125,7 +132,7 @@ fn strided_slice_update_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let target = ctx.take_input(0)?;
         let bounds = Bounds::of(ctx.input(1)?, ctx.input(2)?, ctx.input(3)?)?;
-        let tensor = assign_slice(target, &spec, &bounds, ctx.input(4)?)?;
+        let tensor = assign_slice(ctx.loops(), target, &spec, &bounds, ctx.input(4)?)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -194,7 +201,7 @@ fn slice_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
             window = window.slice(axis, begin as usize, 1, len);
             dims.push(len);
         }
-        let tensor = view(input, &window, Shape::new(&dims)?)?;
+        let tensor = view(ctx.loops(), input, &window, Shape::new(&dims)?)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

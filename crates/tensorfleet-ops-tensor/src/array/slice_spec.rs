@@ -243,6 +243,7 @@ fn range_slice(dim: Dim, begin: Bound, end: Bound, stride: i64) -> AxisSlice {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tensorfleet_threads::Threads;
 
     fn bounds(begin: &[i64], end: &[i64], strides: &[i64]) -> Bounds {
         let list = Integers::from_slice;
@@ -325,7 +326,7 @@ mod tests {
             }
             let source: Vec<u32> = (0..size as u32).collect();
             let mut found = vec![0; slice.shape.num_elements()];
-            slice.window.read(&source, &mut found).unwrap();
+            slice.window.read(Threads::of_process().loops(), &source, &mut found).unwrap();
             prop_assert_eq!(found, expected);
         }
     }

@@ -13,6 +13,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::strided::{Window, view};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -23,7 +24,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(|_| {
             Ok(KernelBox::from_fn(|ctx| {
                 let blocks = block_sizes(ctx.input(1)?)?;
-                let tensor = space_to_batch(ctx.input(0)?, &blocks, ctx.input(2)?)?;
+                let tensor = space_to_batch(ctx.loops(), ctx.input(0)?, &blocks, ctx.input(2)?)?;
                 ctx.set_output(0, tensor);
                 Ok(())
             }))
@@ -35,7 +36,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(|_| {
             Ok(KernelBox::from_fn(|ctx| {
                 let blocks = block_sizes(ctx.input(1)?)?;
-                let tensor = batch_to_space(ctx.input(0)?, &blocks, ctx.input(2)?)?;
+                let tensor = batch_to_space(ctx.loops(), ctx.input(0)?, &blocks, ctx.input(2)?)?;
                 ctx.set_output(0, tensor);
                 Ok(())
             }))
@@ -48,7 +49,7 @@ pub(crate) static OPS: &[Op] = &[
             let block = node.attr::<i64>("block_size")? as usize;
             Ok(KernelBox::from_fn(move |ctx| {
                 check_image(ctx.input(0)?.shape())?;
-                let tensor = space_to_batch(ctx.input(0)?, &[block, block], ctx.input(1)?)?;
+                let tensor = space_to_batch(ctx.loops(), ctx.input(0)?, &[block, block], ctx.input(1)?)?;
                 ctx.set_output(0, tensor);
                 Ok(())
             }))
@@ -61,7 +62,7 @@ pub(crate) static OPS: &[Op] = &[
             let block = node.attr::<i64>("block_size")? as usize;
             Ok(KernelBox::from_fn(move |ctx| {
                 check_image(ctx.input(0)?.shape())?;
-                let tensor = batch_to_space(ctx.input(0)?, &[block, block], ctx.input(1)?)?;
+                let tensor = batch_to_space(ctx.loops(), ctx.input(0)?, &[block, block], ctx.input(1)?)?;
                 ctx.set_output(0, tensor);
                 Ok(())
             }))
@@ -79,8 +80,14 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 /// The elements of `tensor`, seen as `dims`, with those axes in another order, seen as `shape`.
-fn regrouped(tensor: &Tensor, dims: &[usize], order: &[usize], shape: Shape) -> Result<Tensor> {
-    transposed(&tensor.clone().reshaped(Shape::new(dims)?)?, order)?.reshaped(shape)
+fn regrouped(
+    loops: &Loops,
+    tensor: &Tensor,
+    dims: &[usize],
+    order: &[usize],
+    shape: Shape,
+) -> Result<Tensor> {
+    transposed(loops, &tensor.clone().reshaped(Shape::new(dims)?)?, order)?.reshaped(shape)
 }
 
 fn same_rank(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
@@ -136,12 +143,12 @@ fn check_rank(shape: &Shape, blocks: usize) -> Result<()> {
     Ok(())
 }
 
-fn space_to_batch(input: &Tensor, blocks: &[usize], paddings: &Tensor) -> Result<Tensor> {
+fn space_to_batch(loops: &Loops, input: &Tensor, blocks: &[usize], paddings: &Tensor) -> Result<Tensor> {
     let count = blocks.len();
     check_rank(input.shape(), count)?;
     let mut around: Paddings = SmallVec::from_elem((0, 0), input.shape().rank());
     around[1..=count].copy_from_slice(&margins(paddings, count, "paddings")?);
-    let input = padded(input, &around, None)?;
+    let input = padded(loops, input, &around, None)?;
     let shape = input.shape();
     // [batch, h/b, b, …, rest] becomes [b, …, batch, h/b, …, rest].
     let mut split: SmallVec<[usize; 12]> = SmallVec::from_slice(&shape[..1]);
@@ -164,10 +171,10 @@ fn space_to_batch(input: &Tensor, blocks: &[usize], paddings: &Tensor) -> Result
         .chain((0..count).map(|k| 2 * k + 1))
         .chain(2 * count + 1..split.len())
         .collect();
-    regrouped(&input, &split, &order, Shape::new(&out)?)
+    regrouped(loops, &input, &split, &order, Shape::new(&out)?)
 }
 
-fn batch_to_space(input: &Tensor, blocks: &[usize], crops: &Tensor) -> Result<Tensor> {
+fn batch_to_space(loops: &Loops, input: &Tensor, blocks: &[usize], crops: &Tensor) -> Result<Tensor> {
     let (count, shape) = (blocks.len(), input.shape());
     check_rank(shape, count)?;
     let crops = margins(crops, count, "crops")?;
@@ -189,7 +196,7 @@ fn batch_to_space(input: &Tensor, blocks: &[usize], crops: &Tensor) -> Result<Te
         .chain((0..count).flat_map(|k| [count + 1 + k, k]))
         .chain(2 * count + 1..split.len())
         .collect();
-    let joined = regrouped(input, &split, &order, Shape::new(&whole)?)?;
+    let joined = regrouped(loops, input, &split, &order, Shape::new(&whole)?)?;
     let mut window = Window::whole(&whole);
     for (index, &(before, behind)) in crops.iter().enumerate() {
         let size = whole[index + 1];
@@ -203,7 +210,7 @@ fn batch_to_space(input: &Tensor, blocks: &[usize], crops: &Tensor) -> Result<Te
         window = window.slice(index + 1, before, 1, rest);
         whole[index + 1] = rest;
     }
-    view(&joined, &window, Shape::new(&whole)?)
+    view(loops, &joined, &window, Shape::new(&whole)?)
 }
 
 /// Batch, height, width and depth of an image tensor in either layout.
@@ -280,9 +287,9 @@ fn space_to_depth_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let shape = out_shape(image, block, channels_first, space_to_depth_dims)?;
         let (h, w) = (height / block, width / block);
         let tensor = if channels_first {
-            regrouped(input, &[batch, depth, h, block, w, block], &[0, 3, 5, 1, 2, 4], shape)?
+            regrouped(ctx.loops(), input, &[batch, depth, h, block, w, block], &[0, 3, 5, 1, 2, 4], shape)?
         } else {
-            regrouped(input, &[batch, h, block, w, block, depth], &[0, 1, 3, 2, 4, 5], shape)?
+            regrouped(ctx.loops(), input, &[batch, h, block, w, block, depth], &[0, 1, 3, 2, 4, 5], shape)?
         };
         ctx.set_output(0, tensor);
         Ok(())
@@ -298,9 +305,21 @@ fn depth_to_space_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let shape = out_shape(image, block, channels_first, depth_to_space_dims)?;
         let depth = depth / block / block;
         let tensor = if channels_first {
-            regrouped(input, &[batch, block, block, depth, height, width], &[0, 3, 4, 1, 5, 2], shape)?
+            regrouped(
+                ctx.loops(),
+                input,
+                &[batch, block, block, depth, height, width],
+                &[0, 3, 4, 1, 5, 2],
+                shape,
+            )?
         } else {
-            regrouped(input, &[batch, height, width, block, block, depth], &[0, 1, 3, 2, 4, 5], shape)?
+            regrouped(
+                ctx.loops(),
+                input,
+                &[batch, height, width, block, block, depth],
+                &[0, 1, 3, 2, 4, 5],
+                shape,
+            )?
         };
         ctx.set_output(0, tensor);
         Ok(())

@@ -71,7 +71,7 @@ fn multiply<T: Number>(ctx: &mut Context<'_>, adjoint_a: bool, adjoint_b: bool) 
         _ => bail!(InvalidArgument, "Tensor 'a_shape' must have 2 elements >= 0, got {}", shape.shape()),
     };
     let (out_rows, inner) = if adjoint_a { (columns, rows) } else { (rows, columns) };
-    let b = if adjoint_b { transposed(b, &[1, 0])? } else { b.clone() };
+    let b = if adjoint_b { transposed(ctx.loops(), b, &[1, 0])? } else { b.clone() };
     let (b_inner, out_columns) = (b.shape()[0], b.shape()[1]);
     ensure!(
         inner == b_inner,

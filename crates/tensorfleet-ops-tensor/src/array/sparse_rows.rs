@@ -125,10 +125,10 @@ fn fill_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
             }
         }
         // The default stands behind the values, as one more of them.
-        let all = concat(&[values, &default.clone().reshaped(Shape::vector(1))?], 0)?;
+        let all = concat(ctx.loops(), &[values, &default.clone().reshaped(Shape::vector(1))?], 0)?;
         let picks: Vec<usize> = filled.origins.iter().map(|origin| origin.unwrap_or(count)).collect();
         let pick = PickRows { indices: &picks, batches: 1, outer: 1, axis: count + 1, inner: 1 };
-        let values = rearrange(values.dtype(), Shape::vector(picks.len()), &[&all], &pick)?;
+        let values = rearrange(ctx.loops(), values.dtype(), Shape::vector(picks.len()), &[&all], &pick)?;
         ctx.set_output(0, Tensor::from_slice(&moved, &[picks.len(), rank])?);
         ctx.set_output(1, values);
         ctx.set_output(2, Tensor::vector(&filled.is_empty)?);

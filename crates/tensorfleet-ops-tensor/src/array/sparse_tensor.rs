@@ -15,6 +15,7 @@ use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -124,7 +125,7 @@ struct Sprinkle {
 }
 
 impl Movement for Sprinkle {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         let [values, [default]] = sources else {
             return Err(Status::internal("values and a default are needed"));
         };
@@ -173,7 +174,7 @@ fn to_dense_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ensure!(default.is_scalar(), InvalidArgument, "default_value should be a scalar.");
         let shape = Shape::from_signed(&integers(sizes)?)?;
         let places = dense_places(&integers(indices)?, rank, count, &shape, validate)?;
-        let tensor = rearrange(values.dtype(), shape, &[values, default], &Sprinkle { places })?;
+        let tensor = rearrange(ctx.loops(), values.dtype(), shape, &[values, default], &Sprinkle { places })?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -193,8 +194,14 @@ fn reorder_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_by_key(|&row| coordinates.row(row));
         let pick = |inner| PickRows { indices: &order, batches: 1, outer: 1, axis: count, inner };
-        let sorted = rearrange(DType::Int64, indices.shape().clone(), &[indices], &pick(coordinates.rank))?;
-        let values = rearrange(values.dtype(), values.shape().clone(), &[values], &pick(1))?;
+        let sorted = rearrange(
+            ctx.loops(),
+            DType::Int64,
+            indices.shape().clone(),
+            &[indices],
+            &pick(coordinates.rank),
+        )?;
+        let values = rearrange(ctx.loops(), values.dtype(), values.shape().clone(), &[values], &pick(1))?;
         ctx.set_output(0, sorted);
         ctx.set_output(1, values);
         Ok(())

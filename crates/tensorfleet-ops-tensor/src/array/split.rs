@@ -11,6 +11,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::strided::{Window, view};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -32,9 +33,9 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 /// `len` elements of `axis` from `start`.
-pub(crate) fn part(tensor: &Tensor, axis: usize, start: usize, len: usize) -> Result<Tensor> {
+pub(crate) fn part(loops: &Loops, tensor: &Tensor, axis: usize, start: usize, len: usize) -> Result<Tensor> {
     let window = Window::whole(tensor.shape()).slice(axis, start, 1, len);
-    view(tensor, &window, with_dim(tensor.shape(), axis, len)?)
+    view(loops, tensor, &window, with_dim(tensor.shape(), axis, len)?)
 }
 
 fn split_axis(axis: i64, rank: usize) -> Result<usize> {
@@ -77,7 +78,7 @@ fn split_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let axis = split_axis(axis, value.shape().rank())?;
         let len = equal_part(axis, value.shape()[axis], count)?;
         for index in 0..count {
-            ctx.set_output(index, part(&value, axis, index * len, len)?);
+            ctx.set_output(index, part(ctx.loops(), &value, axis, index * len, len)?);
         }
         Ok(())
     }))
@@ -136,7 +137,7 @@ fn split_v_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let axis = split_axis(axis, value.shape().rank())?;
         let mut start = 0;
         for (index, len) in resolve_sizes(&sizes, count, value.shape()[axis])?.into_iter().enumerate() {
-            ctx.set_output(index, part(&value, axis, start, len)?);
+            ctx.set_output(index, part(ctx.loops(), &value, axis, start, len)?);
             start += len;
         }
         Ok(())
@@ -180,7 +181,7 @@ fn unpack_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         dims.remove(axis);
         let shape = Shape::new(&dims)?;
         for index in 0..count {
-            let slice = part(&value, axis, index, 1)?;
+            let slice = part(ctx.loops(), &value, axis, index, 1)?;
             ctx.set_output(index, slice.reshaped(shape.clone())?);
         }
         Ok(())

@@ -13,6 +13,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -40,7 +41,7 @@ struct PlaceRows {
 }
 
 impl Movement for PlaceRows {
-    fn run<T: Element>(&self, sources: &[&[T]], out: &mut [T]) -> Result<()> {
+    fn run<T: Element>(&self, _: &Loops, sources: &[&[T]], out: &mut [T]) -> Result<()> {
         out.fill(T::default());
         if self.inner == 0 {
             return Ok(());
@@ -124,7 +125,7 @@ fn stitch_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let places = (0..count).map(|index| checked_indices(ctx.input(index)?, rows, "indices"));
         let places = places.collect::<Result<_>>()?;
         let data: Vec<&Tensor> = (0..count).map(|index| ctx.input(count + index)).collect::<Result<_>>()?;
-        let tensor = rearrange(dtype, shape, &data, &PlaceRows { places, inner })?;
+        let tensor = rearrange(ctx.loops(), dtype, shape, &data, &PlaceRows { places, inner })?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -167,7 +168,13 @@ fn partition_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let mut parts: SmallVec<[Tensor; 4]> = SmallVec::new();
         for rows in &rows {
             let pick = PickRows { indices: rows, batches: 1, outer: 1, axis, inner };
-            parts.push(rearrange(data.dtype(), concat_dims(&[&[rows.len()], slice])?, &[data], &pick)?);
+            parts.push(rearrange(
+                ctx.loops(),
+                data.dtype(),
+                concat_dims(&[&[rows.len()], slice])?,
+                &[data],
+                &pick,
+            )?);
         }
         for (index, part) in parts.into_iter().enumerate() {
             ctx.set_output(index, part);

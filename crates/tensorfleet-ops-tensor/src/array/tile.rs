@@ -63,7 +63,7 @@ fn tile_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
             axes.extend([Axis { len: multiple as usize, stride: 0 }, *axis]);
             dims.push(axis.len.saturating_mul(multiple as usize));
         }
-        let tensor = view(input, &Window::new(0, axes), Shape::new(&dims)?)?;
+        let tensor = view(ctx.loops(), input, &Window::new(0, axes), Shape::new(&dims)?)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))

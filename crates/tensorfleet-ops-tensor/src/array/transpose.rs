@@ -12,6 +12,7 @@ use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::strided::{Window, view};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -57,10 +58,10 @@ fn permutation(axes: &Integers, rank: usize) -> Result<SmallVec<[usize; 8]>> {
 }
 
 /// `tensor` with its axes in the order of `permutation`; shares the data if no element has to move.
-pub(crate) fn transposed(tensor: &Tensor, permutation: &[usize]) -> Result<Tensor> {
+pub(crate) fn transposed(loops: &Loops, tensor: &Tensor, permutation: &[usize]) -> Result<Tensor> {
     let window = Window::whole(tensor.shape()).permuted(permutation);
     let dims: SmallVec<[usize; 8]> = permutation.iter().map(|&axis| tensor.shape()[axis]).collect();
-    view(tensor, &window, Shape::new(&dims)?)
+    view(loops, tensor, &window, Shape::new(&dims)?)
 }
 
 fn transpose_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
@@ -74,14 +75,14 @@ fn transpose_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     one(PartialShape::new(permutation.iter().map(dim)))
 }
 
-fn run_transpose(x: &Tensor, perm: &Tensor) -> Result<Tensor> {
+fn run_transpose(loops: &Loops, x: &Tensor, perm: &Tensor) -> Result<Tensor> {
     ensure!(perm.shape().rank() == 1, InvalidArgument, "perm must be rank 1, got shape {}", perm.shape());
-    transposed(x, &permutation(&integers(perm)?, x.shape().rank())?)
+    transposed(loops, x, &permutation(&integers(perm)?, x.shape().rank())?)
 }
 
 fn transpose_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
-        let tensor = run_transpose(ctx.input(0)?, ctx.input(1)?)?;
+        let tensor = run_transpose(ctx.loops(), ctx.input(0)?, ctx.input(1)?)?;
         ctx.set_output(0, tensor);
         Ok(())
     }))
@@ -98,7 +99,7 @@ where
 fn conjugate_transpose_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let dtype = node.dtype()?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let mut tensor = run_transpose(ctx.input(0)?, ctx.input(1)?)?;
+        let mut tensor = run_transpose(ctx.loops(), ctx.input(0)?, ctx.input(1)?)?;
         match dtype {
             DType::Complex64 => conjugate::<f32>(&mut tensor)?,
             DType::Complex128 => conjugate::<f64>(&mut tensor)?,

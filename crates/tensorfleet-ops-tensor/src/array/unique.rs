@@ -18,6 +18,7 @@ use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch::no_kernel;
 use tensorfleet_numeric::rearrange::rearrange;
 use tensorfleet_numeric::strided::around_axis;
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -163,7 +164,7 @@ fn unique_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let x = ctx.input(0)?;
         ensure!(x.shape().rank() == 1, InvalidArgument, "unique expects a 1D vector.");
-        for (index, tensor) in unique(x, 0, out_idx)?.into_iter().take(outputs).enumerate() {
+        for (index, tensor) in unique(ctx.loops(), x, 0, out_idx)?.into_iter().take(outputs).enumerate() {
             ctx.set_output(index, tensor);
         }
         Ok(())
@@ -171,7 +172,7 @@ fn unique_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// The distinct slices of `x` along `axis`, the number of each slice among them, and how often each occurs.
-fn unique(x: &Tensor, axis: usize, out_idx: DType) -> Result<[Tensor; 3]> {
+fn unique(loops: &Loops, x: &Tensor, axis: usize, out_idx: DType) -> Result<[Tensor; 3]> {
     let (outer, len, inner) = around_axis(x.shape(), axis);
     let slice_len = outer * inner;
     let groups = if slice_len == 1 {
@@ -179,12 +180,12 @@ fn unique(x: &Tensor, axis: usize, out_idx: DType) -> Result<[Tensor; 3]> {
     } else {
         let order: Vec<usize> =
             [axis].into_iter().chain((0..x.shape().rank()).filter(|&k| k != axis)).collect();
-        let keys = Keys::default().of(&transposed(x, &order)?)?;
+        let keys = Keys::default().of(&transposed(loops, x, &order)?)?;
         Groups::of((0..len).map(|slice| &keys[slice * slice_len..(slice + 1) * slice_len]))
     };
     let shape = with_dim(x.shape(), axis, groups.firsts.len())?;
     let pick = PickRows { indices: &groups.firsts, batches: 1, outer, axis: len, inner };
-    let y = rearrange(x.dtype(), shape, &[x], &pick)?;
+    let y = rearrange(loops, x.dtype(), shape, &[x], &pick)?;
     Ok([y, index_tensor(&groups.group_of, out_idx)?, index_tensor(&groups.counts, out_idx)?])
 }
 
@@ -214,7 +215,7 @@ fn unique_v2_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             },
             _ => bail!(InvalidArgument, "axis does not support input tensors larger than 1 elements"),
         };
-        for (index, tensor) in unique(x, axis, out_idx)?.into_iter().take(outputs).enumerate() {
+        for (index, tensor) in unique(ctx.loops(), x, axis, out_idx)?.into_iter().take(outputs).enumerate() {
             ctx.set_output(index, tensor);
         }
         Ok(())
@@ -245,7 +246,7 @@ fn list_diff_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             .map(|(i, _)| i)
             .collect();
         let pick = PickRows { indices: &kept, batches: 1, outer: 1, axis: x.num_elements(), inner: 1 };
-        let out = rearrange(x.dtype(), with_dim(x.shape(), 0, kept.len())?, &[x], &pick)?;
+        let out = rearrange(ctx.loops(), x.dtype(), with_dim(x.shape(), 0, kept.len())?, &[x], &pick)?;
         ctx.set_output(0, out);
         ctx.set_output(1, index_tensor(&kept, out_idx)?);
         Ok(())

@@ -11,6 +11,7 @@ use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, scalars};
+use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -151,7 +152,7 @@ fn stack(node: &NodeSpec<'_>) -> Result<KernelBox> {
         );
         let known = list.known_shape(&shape_input(ctx, 1)?)?;
         let items: Vec<_> = list.items().iter().map(Option::as_ref).collect();
-        let stacked = stack_items(&list, known, &items, |shape, is_empty| match is_empty {
+        let stacked = stack_items(ctx.loops(), &list, known, &items, |shape, is_empty| match is_empty {
             true => format!(
                 "Tried to stack elements of an empty list with non-fully-defined element_shape: {shape}"
             ),
@@ -167,6 +168,7 @@ fn stack(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 /// The elements as rows of one tensor, with zeros for those that nobody has set.
 fn stack_items(
+    loops: &Loops,
     list: &TensorList,
     known: PartialShape,
     items: &[Option<&Tensor>],
@@ -181,7 +183,7 @@ fn stack_items(
     }
     let zeros = if items.iter().any(Option::is_none) { Some(list.zeros(row)?) } else { None };
     let rows: Vec<&Tensor> = items.iter().filter_map(|item| item.or(zeros.as_ref())).collect();
-    pack(&rows, 0)
+    pack(loops, &rows, 0)
 }
 
 fn gather(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -199,7 +201,7 @@ fn gather(node: &NodeSpec<'_>) -> Result<KernelBox> {
             ))),
         };
         let items: Vec<_> = integers(ctx.input(1)?)?.iter().map(item).collect::<Result<_>>()?;
-        let gathered = stack_items(&list, known, &items, |shape, is_empty| match is_empty {
+        let gathered = stack_items(ctx.loops(), &list, known, &items, |shape, is_empty| match is_empty {
             true => format!("Tried to gather 0-elements from a list with non-fully-defined shape: {shape}"),
             false => format!(
                 "Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: {shape}"
@@ -277,14 +279,19 @@ fn concat_all(node: &NodeSpec<'_>) -> Result<KernelBox> {
             Some(shape) => (shape.clone(), Vec::new()),
             None => (shape_input(ctx, 1)?, integers(ctx.input(2)?)?.to_vec()),
         };
-        let (tensor, lengths) = concat_list(&list, &list.known_shape(&given)?, &leading)?;
+        let (tensor, lengths) = concat_list(ctx.loops(), &list, &list.known_shape(&given)?, &leading)?;
         ctx.set_output(0, tensor);
         ctx.set_output(1, Tensor::vector(&lengths)?);
         Ok(())
     }))
 }
 
-fn concat_list(list: &TensorList, known: &PartialShape, leading: &[i64]) -> Result<(Tensor, Vec<i64>)> {
+fn concat_list(
+    loops: &Loops,
+    list: &TensorList,
+    known: &PartialShape,
+    leading: &[i64],
+) -> Result<(Tensor, Vec<i64>)> {
     let (mut first, mut rest) = (None, PartialShape::unknown());
     if let Some(dims) = known.dims() {
         let Some((&first_dim, rest_dims)) = dims.split_first() else {
@@ -339,7 +346,7 @@ fn concat_list(list: &TensorList, known: &PartialShape, leading: &[i64]) -> Resu
     if parts.is_empty() {
         return Ok((list.zeros(crate::array::axes::concat_dims(&[&[0], &row])?)?, lengths));
     }
-    Ok((concat(&parts.iter().collect::<Vec<_>>(), 0)?, lengths))
+    Ok((concat(loops, &parts.iter().collect::<Vec<_>>(), 0)?, lengths))
 }
 
 fn split(_: &NodeSpec<'_>) -> Result<KernelBox> {
