@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tensorfleet_core::{Result, Status, Tensor, ensure};
 
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, positive, scalar};
+use super::dataset::{
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, positive, scalar,
+};
 use super::sequence::check_wanted;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::KernelBox;
@@ -75,7 +77,7 @@ impl Dataset for Batches {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let input = self.input.clone().iterate()?;
         Ok(Box::new(Batching { dataset: self, input, has_ended: false }))
     }
@@ -90,13 +92,13 @@ impl Dataset for Batches {
 
 struct Batching {
     dataset: Arc<Batches>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     has_ended: bool,
 }
 
 /// Up to `size` elements.
 pub(super) fn gather(
-    input: &mut Box<dyn Iterate>,
+    input: &mut Box<dyn DatasetIterator>,
     ctx: &CallContext,
     size: u64,
     has_ended: &mut bool,
@@ -112,7 +114,7 @@ pub(super) fn gather(
     Ok(elements)
 }
 
-impl Iterate for Batching {
+impl DatasetIterator for Batching {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         let Batches { size, drops_remainder, .. } = *self.dataset;
         let elements = gather(&mut self.input, ctx, size, &mut self.has_ended)?;
@@ -157,7 +159,7 @@ impl Dataset for Unbatched {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(Unbatching {
             input: self.input.clone().iterate()?,
             batch: Vec::new(),
@@ -168,13 +170,13 @@ impl Dataset for Unbatched {
 }
 
 struct Unbatching {
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     batch: Element,
     next: usize,
     count: usize,
 }
 
-impl Iterate for Unbatching {
+impl DatasetIterator for Unbatching {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         while self.next >= self.count {
             check_wanted(ctx)?;

@@ -1,4 +1,4 @@
-//! [`Dataset`] and [`Iterate`]: what all datasets are, and how they travel between nodes.
+//! [`Dataset`] and [`DatasetIterator`]: what all datasets are, and how they travel between nodes.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) trait Dataset: Send + Sync {
     fn spec(&self) -> &ElementSpec;
 
     /// A new walk from the beginning.
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>>;
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>>;
 
     /// How many elements there are.
     fn cardinality(&self) -> Cardinality {
@@ -26,13 +26,38 @@ pub(super) trait Dataset: Send + Sync {
 }
 
 /// A walk along a dataset.
-pub(super) trait Iterate: Send {
+pub(super) trait DatasetIterator: Send {
     /// The next element; `None` at the end, and from then on. May wait. After an error the walk may go on.
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>>;
 
     /// Whether `next` would wait for no other thread and no file. A link that calls functions says no: a function may
     /// need the very thread that waits for it.
     fn is_ready(&self) -> bool;
+}
+
+/// A walk along elements that are at hand.
+pub(super) struct SliceIterator {
+    elements: Arc<[Element]>,
+    next: usize,
+}
+
+impl SliceIterator {
+    /// From the first element on.
+    pub(super) fn new(elements: Arc<[Element]>) -> SliceIterator {
+        SliceIterator { elements, next: 0 }
+    }
+}
+
+impl DatasetIterator for SliceIterator {
+    fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
+        let element = self.elements.get(self.next).cloned();
+        self.next += usize::from(element.is_some());
+        Ok(element)
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
 }
 
 /// How many elements a dataset has.

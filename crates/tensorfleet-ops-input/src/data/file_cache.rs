@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tensorfleet_core::{Code, Result, ensure};
 use tensorfleet_files::bundle::{BundleReader, BundleWriter, index_path};
 
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec};
 use tensorfleet_kernel::file_access::FileAccess;
 use tensorfleet_kernel::functions::CallContext;
 
@@ -44,7 +44,7 @@ impl Dataset for FileCached {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         // A walk may come long after the dataset was made, and the path may lead elsewhere by then.
         self.access.check_prefix(&self.prefix)?;
         if index_path(&self.prefix).exists() {
@@ -61,13 +61,13 @@ impl Dataset for FileCached {
 }
 
 struct Writing {
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     /// Gone once the cache is complete, or has failed.
     writer: Option<BundleWriter>,
     next: u64,
 }
 
-impl Iterate for Writing {
+impl DatasetIterator for Writing {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         let element = match self.input.next(ctx) {
             Ok(element) => element,
@@ -106,7 +106,7 @@ struct Reading {
     next: u64,
 }
 
-impl Iterate for Reading {
+impl DatasetIterator for Reading {
     fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
         let components = self.dataset.spec.dtypes.len();
         let names: Vec<String> = (0..components).map(|index| name(self.next, index, components)).collect();

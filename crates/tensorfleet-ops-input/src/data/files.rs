@@ -11,7 +11,7 @@ use tensorfleet_core::{Result, Tensor, ensure};
 use tensorfleet_files::io_status;
 use tensorfleet_files::record::{Compression, RecordReader};
 
-use super::dataset::{Dataset, Element, ElementSpec, Iterate, kernel, scalar};
+use super::dataset::{Dataset, DatasetIterator, Element, ElementSpec, kernel, scalar};
 use tensorfleet_kernel::file_access::FileAccess;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -190,7 +190,7 @@ impl Dataset for Files {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(FileIterator { files: self, next: 0, open: None }))
     }
 }
@@ -269,7 +269,7 @@ struct FileIterator {
     open: Option<OpenFile>,
 }
 
-impl Iterate for FileIterator {
+impl DatasetIterator for FileIterator {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         loop {
             if self.open.is_none() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
 use super::captured::{Captured, CapturedSpec};
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel};
 use super::sequence::check_wanted;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::KernelBox;
@@ -104,7 +104,7 @@ impl Dataset for Functional {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let input = self.input.clone().iterate()?;
         Ok(Box::new(Calling { dataset: self, input, has_ended: false }))
     }
@@ -116,11 +116,11 @@ impl Dataset for Functional {
 
 struct Calling {
     dataset: Arc<Functional>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     has_ended: bool,
 }
 
-impl Iterate for Calling {
+impl DatasetIterator for Calling {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         let Functional { function, used_for, .. } = &*self.dataset;
         while !self.has_ended {
@@ -186,7 +186,7 @@ impl Dataset for Scan {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let (input, state) = (self.input.clone().iterate()?, self.initial.clone());
         Ok(Box::new(Scanning { dataset: self, input, state }))
     }
@@ -198,11 +198,11 @@ impl Dataset for Scan {
 
 struct Scanning {
     dataset: Arc<Scan>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     state: Vec<Tensor>,
 }
 
-impl Iterate for Scanning {
+impl DatasetIterator for Scanning {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         let Some(element) = self.input.next(ctx)? else { return Ok(None) };
         let mut arguments = self.state.clone();

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tensorfleet_core::{DType, Result, Status, ensure};
 
 use super::captured::{Captured, CapturedSpec};
-use super::dataset::{Dataset, Element, ElementSpec, Iterate, from_tensor, input, kernel, positive, scalar};
+use super::dataset::{
+    Dataset, DatasetIterator, Element, ElementSpec, from_tensor, input, kernel, positive, scalar,
+};
 use super::functional::check_results;
 use super::prefetch::Prefetching;
 use super::sequence::check_wanted;
@@ -146,7 +148,7 @@ impl Dataset for Interleaved {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let input = self.input.clone().iterate()?;
         Ok(Box::new(Interleaving {
             dataset: self,
@@ -162,7 +164,7 @@ impl Dataset for Interleaved {
 
 struct Interleaving {
     dataset: Arc<Interleaved>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     has_ended: bool,
     /// The datasets of the cycle; a place whose dataset has ended is empty until the cycle comes round to it.
     open: Vec<Option<Open>>,
@@ -176,7 +178,7 @@ struct Interleaving {
 /// A dataset of the cycle.
 enum Open {
     /// Walked along by whoever asks.
-    Here(Box<dyn Iterate>),
+    Here(Box<dyn DatasetIterator>),
     /// Walked along by another thread.
     Elsewhere(Prefetching),
 }
@@ -238,7 +240,7 @@ impl Interleaving {
     }
 }
 
-impl Iterate for Interleaving {
+impl DatasetIterator for Interleaving {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         if self.open.is_empty() {
             self.open_first_cycle(ctx)?;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{Result, Status};
 
-use super::dataset::{Dataset, Element, ElementSpec, Iterate};
+use super::dataset::{Dataset, DatasetIterator, Element, ElementSpec};
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::resource::Resource;
 
@@ -34,7 +34,7 @@ struct Walk {
 }
 
 struct WalkState {
-    iterator: Box<dyn Iterate>,
+    iterator: Box<dyn DatasetIterator>,
     /// How long an element takes, as a moving average.
     usual_time: Option<Duration>,
 }

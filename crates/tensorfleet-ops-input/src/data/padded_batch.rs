@@ -7,7 +7,9 @@ use bytes::Bytes;
 use tensorfleet_core::{DType, Result, Shape, Status, Tensor, ensure};
 
 use super::batch::gather;
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, positive, scalar};
+use super::dataset::{
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, positive, scalar,
+};
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -98,7 +100,7 @@ impl Dataset for PaddedBatches {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let input = self.input.clone().iterate()?;
         Ok(Box::new(PaddedBatching { dataset: self, input, has_ended: false }))
     }
@@ -113,11 +115,11 @@ impl Dataset for PaddedBatches {
 
 struct PaddedBatching {
     dataset: Arc<PaddedBatches>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     has_ended: bool,
 }
 
-impl Iterate for PaddedBatching {
+impl DatasetIterator for PaddedBatching {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         let PaddedBatches { size, drops_remainder, ref shapes, ref padding, .. } = *self.dataset;
         let elements = gather(&mut self.input, ctx, size, &mut self.has_ended)?;

@@ -11,7 +11,7 @@ use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{Result, Status, ensure};
 
 use super::captured::{Captured, CapturedSpec};
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, scalar};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, scalar};
 use super::functional::check_results;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::functions::{CallContext, CallResult, wait_unless_cancelled};
@@ -91,7 +91,7 @@ impl Dataset for ParallelMap {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let input = self.input.clone().iterate()?;
         Ok(Box::new(Mapping {
             dataset: self,
@@ -111,7 +111,7 @@ impl Dataset for ParallelMap {
 
 struct Mapping {
     dataset: Arc<ParallelMap>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     under_way: VecDeque<Arc<CallResult>>,
     has_ended: bool,
     /// How long a call on the spot takes.
@@ -168,7 +168,7 @@ impl Mapping {
     }
 }
 
-impl Iterate for Mapping {
+impl DatasetIterator for Mapping {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         let is_probe_due = self.handed_out >= PROBE_AFTER;
         if self.under_way.is_empty() && (self.is_quick() || is_probe_due) {

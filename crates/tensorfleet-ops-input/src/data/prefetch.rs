@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 use tensorfleet_core::{Result, Status, ensure};
 
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, scalar};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, scalar};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::KernelBox;
@@ -61,7 +61,7 @@ impl Dataset for Prefetched {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(Prefetching::new(self.input.clone().iterate()?, self.buffer_size)))
     }
 
@@ -96,7 +96,7 @@ impl Drop for Ending {
 }
 
 impl Shared {
-    fn fill(self: Arc<Self>, mut input: Box<dyn Iterate>, ctx: &CallContext) {
+    fn fill(self: Arc<Self>, mut input: Box<dyn DatasetIterator>, ctx: &CallContext) {
         let _ending = Ending(self.clone());
         while !self.cancellation.is_cancelled() {
             let element = match input.next(ctx) {
@@ -118,11 +118,11 @@ impl Shared {
 pub(super) struct Prefetching {
     shared: Arc<Shared>,
     /// The input, before the thread has it.
-    input: Option<Box<dyn Iterate>>,
+    input: Option<Box<dyn DatasetIterator>>,
 }
 
 impl Prefetching {
-    pub(super) fn new(input: Box<dyn Iterate>, buffer_size: usize) -> Prefetching {
+    pub(super) fn new(input: Box<dyn DatasetIterator>, buffer_size: usize) -> Prefetching {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -141,7 +141,7 @@ impl Prefetching {
     }
 }
 
-impl Iterate for Prefetching {
+impl DatasetIterator for Prefetching {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         self.start(ctx)?;
         let shared = &self.shared;

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tensorfleet_core::{Result, Status, ensure};
 
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, positive, scalar};
+use super::dataset::{
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, SliceIterator, input, kernel, positive,
+    scalar,
+};
 use super::file_cache::FileCached;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::KernelBox;
@@ -175,7 +178,7 @@ impl Dataset for Changed {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let input = self.input.clone().iterate()?;
         Ok(match self.change {
             Change::Take(None) | Change::Skip(Some(0)) => input,
@@ -217,11 +220,11 @@ impl Dataset for Changed {
 }
 
 struct Taking {
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     left: u64,
 }
 
-impl Iterate for Taking {
+impl DatasetIterator for Taking {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         if self.left == 0 {
             return Ok(None);
@@ -237,11 +240,11 @@ impl Iterate for Taking {
 }
 
 struct Skipping {
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     left: u64,
 }
 
-impl Iterate for Skipping {
+impl DatasetIterator for Skipping {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         while self.left > 0 {
             check_wanted(ctx)?;
@@ -269,14 +272,14 @@ pub(super) fn check_wanted(ctx: &CallContext) -> Result<()> {
 
 struct Repeating {
     dataset: Arc<dyn Dataset>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     left: u64,
     is_endless: bool,
     /// Whether the present round has given nothing yet.
     is_fresh: bool,
 }
 
-impl Iterate for Repeating {
+impl DatasetIterator for Repeating {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         while self.left > 0 {
             if let Some(element) = self.input.next(ctx)? {
@@ -299,12 +302,12 @@ impl Iterate for Repeating {
 }
 
 struct Sharding {
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     of: u64,
     skipped: u64,
 }
 
-impl Iterate for Sharding {
+impl DatasetIterator for Sharding {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         for _ in 0..self.skipped {
             check_wanted(ctx)?;
@@ -322,12 +325,12 @@ impl Iterate for Sharding {
 }
 
 struct Counting {
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     expected: u64,
     found: u64,
 }
 
-impl Iterate for Counting {
+impl DatasetIterator for Counting {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         let element = self.input.next(ctx)?;
         self.found += u64::from(element.is_some());
@@ -374,7 +377,7 @@ impl Dataset for Concatenated {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let [first, second] = self.parts.clone();
         Ok(Box::new(Concatenating { input: first.iterate()?, second: Some(second) }))
     }
@@ -389,11 +392,11 @@ impl Dataset for Concatenated {
 }
 
 struct Concatenating {
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     second: Option<Arc<dyn Dataset>>,
 }
 
-impl Iterate for Concatenating {
+impl DatasetIterator for Concatenating {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         if let Some(element) = self.input.next(ctx)? {
             return Ok(Some(element));
@@ -427,7 +430,7 @@ impl Dataset for Zipped {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let inputs = self.parts.iter().map(|part| part.clone().iterate()).collect::<Result<_>>()?;
         Ok(Box::new(Zipping { inputs, has_ended: false }))
     }
@@ -446,11 +449,11 @@ impl Dataset for Zipped {
 }
 
 struct Zipping {
-    inputs: Vec<Box<dyn Iterate>>,
+    inputs: Vec<Box<dyn DatasetIterator>>,
     has_ended: bool,
 }
 
-impl Iterate for Zipping {
+impl DatasetIterator for Zipping {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         let mut element = Vec::new();
         for input in &mut self.inputs {
@@ -496,10 +499,10 @@ impl Dataset for Cached {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let kept = self.kept.lock().clone();
         Ok(match kept {
-            Some(elements) => Box::new(Replaying { elements, next: 0 }),
+            Some(elements) => Box::new(SliceIterator::new(elements)),
             None => {
                 let input = self.input.clone().iterate()?;
                 Box::new(Caching { dataset: self, input, seen: Vec::new(), has_ended: false })
@@ -514,12 +517,12 @@ impl Dataset for Cached {
 
 struct Caching {
     dataset: Arc<Cached>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     seen: Vec<Element>,
     has_ended: bool,
 }
 
-impl Iterate for Caching {
+impl DatasetIterator for Caching {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         if self.has_ended {
             return Ok(None);
@@ -537,22 +540,5 @@ impl Iterate for Caching {
 
     fn is_ready(&self) -> bool {
         self.input.is_ready()
-    }
-}
-
-struct Replaying {
-    elements: Arc<[Element]>,
-    next: usize,
-}
-
-impl Iterate for Replaying {
-    fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
-        let element = self.elements.get(self.next).cloned();
-        self.next += usize::from(element.is_some());
-        Ok(element)
-    }
-
-    fn is_ready(&self) -> bool {
-        true
     }
 }

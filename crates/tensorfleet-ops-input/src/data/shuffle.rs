@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tensorfleet_core::{PartialShape, ResourceHandle, Result, Tensor, Variant, ensure, entropy};
 
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, input, kernel, scalar};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, scalar};
 use super::sequence::check_wanted;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -187,7 +187,7 @@ impl Dataset for Shuffled {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let (seed, seed2) = self.seeds.next_seeds();
         Ok(Box::new(Shuffling {
             input: None,
@@ -209,7 +209,7 @@ impl Dataset for Shuffled {
 
 struct Shuffling {
     dataset: Arc<Shuffled>,
-    input: Option<Box<dyn Iterate>>,
+    input: Option<Box<dyn DatasetIterator>>,
     /// Rounds not yet begun; `None` is for ever.
     rounds_left: Option<u64>,
     random: Singles,
@@ -248,7 +248,7 @@ impl Shuffling {
     }
 }
 
-impl Iterate for Shuffling {
+impl DatasetIterator for Shuffling {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         self.fill(ctx)?;
         while self.rounds.len() > 1 && self.rounds.front() == Some(&0) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
-use super::dataset::{Cardinality, Dataset, Element, ElementSpec, Iterate, kernel, scalar};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, kernel, scalar};
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -66,7 +66,7 @@ impl Dataset for TensorDataset {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(Once(Some(self.element.clone()))))
     }
 
@@ -77,7 +77,7 @@ impl Dataset for TensorDataset {
 
 struct Once(Option<Element>);
 
-impl Iterate for Once {
+impl DatasetIterator for Once {
     fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
         Ok(self.0.take())
     }
@@ -122,7 +122,7 @@ impl Dataset for Slices {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(SliceIterator { dataset: self, next: 0 }))
     }
 
@@ -136,7 +136,7 @@ struct SliceIterator {
     next: usize,
 }
 
-impl Iterate for SliceIterator {
+impl DatasetIterator for SliceIterator {
     fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
         if self.next >= self.dataset.count {
             return Ok(None);
@@ -184,7 +184,7 @@ impl Dataset for Range {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(RangeIterator { dataset: self, position: 0 }))
     }
 
@@ -198,7 +198,7 @@ struct RangeIterator {
     position: u64,
 }
 
-impl Iterate for RangeIterator {
+impl DatasetIterator for RangeIterator {
     fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
         let Range { start, step, count, ref spec } = *self.dataset;
         if self.position >= count {

@@ -298,14 +298,14 @@ impl super::dataset::Dataset for AfterMeeting {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn super::dataset::Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn super::dataset::DatasetIterator>> {
         Ok(Box::new(WalkAfterMeeting(Some(self))))
     }
 }
 
 struct WalkAfterMeeting(Option<Arc<AfterMeeting>>);
 
-impl super::dataset::Iterate for WalkAfterMeeting {
+impl super::dataset::DatasetIterator for WalkAfterMeeting {
     fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
         let Some(dataset) = self.0.take() else { return Ok(None) };
         dataset.meeting.arrive()?;

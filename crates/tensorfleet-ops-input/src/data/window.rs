@@ -7,8 +7,8 @@ use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
 use super::captured::{Captured, CapturedSpec};
 use super::dataset::{
-    Cardinality, Dataset, Element, ElementSpec, Iterate, from_tensor, input, kernel, positive, scalar,
-    to_tensor,
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, SliceIterator, from_tensor, input, kernel,
+    positive, scalar, to_tensor,
 };
 use super::functional::check_results;
 use super::sequence::check_wanted;
@@ -55,29 +55,12 @@ impl Dataset for Few {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
-        Ok(Box::new(WalkingFew { elements: self.elements.clone(), next: 0 }))
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+        Ok(Box::new(SliceIterator::new(self.elements.clone())))
     }
 
     fn cardinality(&self) -> Cardinality {
         Cardinality::Finite(self.elements.len() as u64)
-    }
-}
-
-struct WalkingFew {
-    elements: Arc<[Element]>,
-    next: usize,
-}
-
-impl Iterate for WalkingFew {
-    fn next(&mut self, _: &CallContext) -> Result<Option<Element>> {
-        let element = self.elements.get(self.next).cloned();
-        self.next += usize::from(element.is_some());
-        Ok(element)
-    }
-
-    fn is_ready(&self) -> bool {
-        true
     }
 }
 
@@ -118,7 +101,7 @@ impl Dataset for Windows {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let input = self.input.clone().iterate()?;
         Ok(Box::new(Sliding { dataset: self, input, buffer: VecDeque::new(), to_skip: 0, has_ended: false }))
     }
@@ -134,7 +117,7 @@ impl Dataset for Windows {
 
 struct Sliding {
     dataset: Arc<Windows>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     /// Elements from the beginning of the next window on.
     buffer: VecDeque<Element>,
     /// Elements between the last window and the next.
@@ -151,7 +134,7 @@ impl Sliding {
     }
 }
 
-impl Iterate for Sliding {
+impl DatasetIterator for Sliding {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         while self.to_skip > 0 && !self.has_ended {
             self.pull(ctx)?;
@@ -219,7 +202,7 @@ impl Dataset for Groups {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn Iterate>> {
+    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
         let input = self.input.clone().iterate()?;
         Ok(Box::new(Grouping {
             dataset: self,
@@ -234,13 +217,13 @@ impl Dataset for Groups {
 
 struct Grouping {
     dataset: Arc<Groups>,
-    input: Box<dyn Iterate>,
+    input: Box<dyn DatasetIterator>,
     /// Elements that wait for others of their key.
     groups: BTreeMap<i64, Vec<Element>>,
     /// How many elements make a window, by key.
     sizes: BTreeMap<i64, usize>,
     /// What the reduction made of the window that was full last.
-    open: Option<Box<dyn Iterate>>,
+    open: Option<Box<dyn DatasetIterator>>,
     has_ended: bool,
 }
 
@@ -271,7 +254,12 @@ impl Grouping {
         Ok(size)
     }
 
-    fn reduce(&self, key: i64, elements: Vec<Element>, ctx: &CallContext) -> Result<Box<dyn Iterate>> {
+    fn reduce(
+        &self,
+        key: i64,
+        elements: Vec<Element>,
+        ctx: &CallContext,
+    ) -> Result<Box<dyn DatasetIterator>> {
         let spec = self.dataset.input.spec().clone();
         let group = to_tensor(Arc::new(Few { spec, elements: elements.into() }))?;
         let results = self.dataset.reduce.call(ctx, vec![Tensor::scalar(key), group])?;
@@ -284,7 +272,7 @@ impl Grouping {
     }
 }
 
-impl Iterate for Grouping {
+impl DatasetIterator for Grouping {
     fn next(&mut self, ctx: &CallContext) -> Result<Option<Element>> {
         loop {
             check_wanted(ctx)?;

@@ -1,6 +1,6 @@
-//! `ImageSummary`: the first pictures of a batch as PNG files.
+//! `ImageSummary`: the first images of a batch as PNG files.
 //!
-//! Bytes are shown as they are. Floats of each picture are scaled on their own, as TensorFlow does: without negative
+//! Bytes are shown as they are. Floats of each image are scaled on their own, as TensorFlow does: without negative
 //! values the largest becomes 255; with them 0 becomes 128 and the value farthest from 0 becomes 1 or 255. A pixel
 //! with a channel that is not finite is shown in `bad_color`, and plays no part in the scaling. The scaling is done in
 //! the tensor's own precision, so that the pixels are those of TensorFlow.
@@ -10,7 +10,7 @@ use num_traits::{AsPrimitive, Float};
 use tensorfleet_core::{DType, Result, Shape, Tensor, bail, ensure};
 use tensorfleet_proto::tensorflow::summary::{Image, Value, value};
 
-use super::png;
+use super::images;
 use super::summaries::{set_summary, tag_in, tagged, tagged_shape};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -53,7 +53,7 @@ fn image_summary(node: &NodeSpec<'_>) -> Result<KernelBox> {
                 let values = tensor.as_slice::<T>()?.get(range).unwrap_or_default();
                 Ok(T::to_pixels(values, channels, color))
             })?;
-            values.push(picture(tag, &pixels, [height, width, channels])?);
+            values.push(image(tag, &pixels, [height, width, channels])?);
         }
         set_summary(ctx, values);
         Ok(())
@@ -74,15 +74,15 @@ fn dimensions(shape: &Shape) -> Result<[usize; 4]> {
     }
 }
 
-fn picture(tag: String, pixels: &[u8], [height, width, channels]: [usize; 3]) -> Result<Value> {
-    let encoded_image_string = png::encode(pixels, width, height, channels)?.into();
+fn image(tag: String, pixels: &[u8], [height, width, channels]: [usize; 3]) -> Result<Value> {
+    let encoded_image_string = images::encode_png(pixels, [height, width, channels])?.into();
     let (height, width, colorspace) = (height as i32, width as i32, channels as i32);
     Ok(tagged(tag, value::Value::Image(Image { height, width, colorspace, encoded_image_string })))
 }
 
-/// Elements of pictures.
+/// Elements of images.
 trait Pixels: Sized {
-    /// The bytes of one picture.
+    /// The bytes of one image.
     fn to_pixels(values: &[Self], channels: usize, bad_color: &[u8]) -> Vec<u8>;
 }
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_numbered_unless_there_can_be_only_one() {
+    fn images_are_numbered_unless_there_can_be_only_one() {
         let images =
             |count: usize| Tensor::zeros(DType::Float, Shape::new(&[count, 1, 1, 1]).unwrap()).unwrap();
         assert_eq!(tags(op(images(5), 2)), ["p/image/0", "p/image/1"]);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_that_are_no_pictures_are_refused() {
+    fn tensors_that_are_no_images_are_refused() {
         for dimensions in [vec![1, 2, 2], vec![1, 2, 2, 2], vec![1, 0, 2, 1], vec![1, 2, 0, 3]] {
             let images = Tensor::zeros(DType::UInt8, Shape::new(&dimensions).unwrap()).unwrap();
             assert_eq!(op(images, 3).run().unwrap_err().code(), Code::InvalidArgument);

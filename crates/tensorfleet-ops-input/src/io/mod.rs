@@ -9,9 +9,8 @@ mod examples;
 mod files;
 mod histogram;
 mod image_summary;
+mod images;
 mod old_checkpoints;
-mod pictures;
-mod png;
 mod readers;
 mod summaries;
 mod wav;
@@ -27,7 +26,7 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     files::OPS,
     image_summary::OPS,
     old_checkpoints::OPS,
-    pictures::OPS,
+    images::OPS,
     readers::OPS,
     summaries::OPS,
 ];

@@ -32,6 +32,7 @@ mod tile;
 mod top_k;
 pub(crate) mod transpose;
 mod unique;
+mod unravel_index;
 
 use tensorfleet_kernel::op::Op;
 
@@ -63,4 +64,5 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     top_k::OPS,
     transpose::OPS,
     unique::OPS,
+    unravel_index::OPS,
 ];

@@ -43,27 +43,35 @@ pub(crate) struct Coordinates<'a> {
 }
 
 impl<'a> Coordinates<'a> {
+    /// Of a whole sparse tensor.
     pub(crate) fn of(indices: &'a Tensor, values: &Tensor, shape: &Tensor) -> Result<Coordinates<'a>> {
-        let &[count, rank] = indices.shape().dims() else {
-            bail!(InvalidArgument, "Input indices should be a matrix but received shape {}", indices.shape())
-        };
+        let coordinates = Coordinates::without_values(indices, shape)?;
         ensure!(
             values.shape().rank() == 1,
             InvalidArgument,
             "Input values should be a vector but received shape {}",
             values.shape()
         );
-        ensure!(
-            shape.shape().rank() == 1,
-            InvalidArgument,
-            "Input shape should be a vector but received shape {}",
-            shape.shape()
-        );
+        let count = indices.shape()[0];
         ensure!(
             values.num_elements() == count,
             InvalidArgument,
             "The length of `values` ({}) must match the first dimension of `indices` ({count}).",
             values.num_elements()
+        );
+        Ok(coordinates)
+    }
+
+    /// Of a sparse tensor whose values do not matter.
+    fn without_values(indices: &'a Tensor, shape: &Tensor) -> Result<Coordinates<'a>> {
+        let &[_, rank] = indices.shape().dims() else {
+            bail!(InvalidArgument, "Input indices should be a matrix but received shape {}", indices.shape())
+        };
+        ensure!(
+            shape.shape().rank() == 1,
+            InvalidArgument,
+            "Input shape should be a vector but received shape {}",
+            shape.shape()
         );
         ensure!(
             shape.num_elements() == rank,
@@ -269,33 +277,20 @@ fn resolve_sparse_reshape(input: &Integers, target: &Integers) -> Result<Integer
 fn reshape_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let (indices, shape, target) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
-        let &[count, rank] = indices.shape().dims() else {
-            bail!(InvalidArgument, "Input indices should be a matrix but received shape {}", indices.shape())
-        };
-        ensure!(
-            shape.shape().rank() == 1,
-            InvalidArgument,
-            "Input shape should be a vector but received shape {}",
-            shape.shape()
-        );
+        let coordinates = Coordinates::without_values(indices, shape)?;
         ensure!(
             target.shape().rank() == 1,
             InvalidArgument,
             "Target shape should be a vector but received shape {}",
             target.shape()
         );
-        ensure!(
-            rank == shape.num_elements(),
-            InvalidArgument,
-            "Input tensor rank must match input shape length."
-        );
+        let count = indices.shape()[0];
         let input = integers(shape)?;
         let output = resolve_sparse_reshape(&input, &integers(target)?)?;
         let mut moved: Vec<i64> = Vec::with_capacity(count.saturating_mul(output.len()));
-        let coordinates = indices.as_slice::<i64>()?;
         for row in 0..count {
-            let coordinate = &coordinates[row * rank..(row + 1) * rank];
-            let place = coordinate
+            let place = coordinates
+                .row(row)
                 .iter()
                 .zip(&input)
                 .fold(0i64, |place, (&index, &dim)| place.wrapping_mul(dim).wrapping_add(index));

@@ -2,6 +2,35 @@
 
 use tensorfleet_core::{Result, Status, ensure};
 
+use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::node_spec::NodeSpec;
+use tensorfleet_kernel::op::Op;
+use tensorfleet_kernel::shape_context::same_as_input;
+
+use super::each_kernel;
+
+/// The family's table.
+pub(crate) static OPS: &[Op] = &[
+    Op::new("EncodeBase64", "input: string -> output: string")
+        .not_differentiable()
+        .attrs("pad: bool = false")
+        .shape(same_as_input)
+        .kernel(encode_base64),
+    Op::new("DecodeBase64", "input: string -> output: string")
+        .not_differentiable()
+        .shape(same_as_input)
+        .kernel(decode_base64),
+];
+
+fn encode_base64(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let pad: bool = node.attr("pad")?;
+    each_kernel(move |text| Ok(encode(text, pad).into()))
+}
+
+fn decode_base64(_: &NodeSpec<'_>) -> Result<KernelBox> {
+    each_kernel(|text| Ok(decode(text)?.into()))
+}
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Encodes, with `=` up to a multiple of four if `pad`.

@@ -51,7 +51,7 @@ pub fn place(
     }
     for (id, node) in graph.iter() {
         if placer.placement[id.index()].is_none() && !is_generator(checked, id) {
-            let preferred = if is_metadata(node) {
+            let preferred = if checked.types(id).op.reads_shape_only {
                 node.inputs.first().and_then(|input| placer.placement[input.node.index()])
             } else {
                 None
@@ -209,11 +209,6 @@ fn is_cpu(name: &DeviceName) -> bool {
 fn is_generator(checked: &CheckedGraph, id: NodeId) -> bool {
     let types = checked.types(id);
     types.inputs.is_empty() && matches!(types.outputs[..], [edge] if !edge.is_ref)
-}
-
-/// Whether a node looks at its input's shape only.
-fn is_metadata(node: &Node) -> bool {
-    matches!(&*node.op, "Shape" | "Size" | "Rank")
 }
 
 /// Where the consumers of a node are.

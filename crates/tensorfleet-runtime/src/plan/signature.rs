@@ -48,7 +48,7 @@ impl Demand {
             InvalidArgument,
             "Must specify at least one target to fetch or execute."
         );
-        let needed = needed_nodes(graph, &feeds, &fetches, &targets);
+        let needed = needed_nodes(checked, &feeds, &fetches, &targets);
         Ok(Demand { feeds, fetches, targets, needed })
     }
 }
@@ -108,13 +108,18 @@ fn resolve_targets(graph: &Graph, names: &[String]) -> Result<Vec<NodeId>> {
 }
 
 /// A fed placeholder need not run even where only its control edges are used.
-pub(super) fn is_fed_placeholder(graph: &Graph, id: NodeId, feeds: &Feeds) -> bool {
-    matches!(&*graph.node(id).op, "Placeholder" | "PlaceholderV2")
-        && feeds.contains_key(&Endpoint::new(id, 0))
+pub(super) fn is_fed_placeholder(checked: &CheckedGraph, id: NodeId, feeds: &Feeds) -> bool {
+    checked.types(id).op.is_placeholder && feeds.contains_key(&Endpoint::new(id, 0))
 }
 
 /// Marks everything that fetches and targets depend on.
-fn needed_nodes(graph: &Graph, feeds: &Feeds, fetches: &[Endpoint], targets: &[NodeId]) -> Vec<bool> {
+fn needed_nodes(
+    checked: &CheckedGraph,
+    feeds: &Feeds,
+    fetches: &[Endpoint],
+    targets: &[NodeId],
+) -> Vec<bool> {
+    let graph = checked.graph();
     let mut needed = vec![false; graph.len()];
     let mut stack: Vec<NodeId> = targets.to_vec();
     stack.extend(fetches.iter().map(|fetch| fetch.node));
@@ -124,7 +129,7 @@ fn needed_nodes(graph: &Graph, feeds: &Feeds, fetches: &[Endpoint], targets: &[N
         }
         let node = graph.node(id);
         stack.extend(node.inputs.iter().filter(|input| !feeds.contains_key(input)).map(|input| input.node));
-        stack.extend(node.control_inputs.iter().filter(|&&id| !is_fed_placeholder(graph, id, feeds)));
+        stack.extend(node.control_inputs.iter().filter(|&&id| !is_fed_placeholder(checked, id, feeds)));
     }
     needed
 }

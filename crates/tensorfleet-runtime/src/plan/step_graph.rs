@@ -175,7 +175,7 @@ impl Cut<'_> {
             }
         }
         for before in &mut node.control_inputs {
-            *before = if is_fed_placeholder(graph, *before, self.feeds) {
+            *before = if is_fed_placeholder(self.checked, *before, self.feeds) {
                 NodeId::from_index(self.feeds[&Endpoint::new(*before, 0)])
             } else {
                 self.new_id(*before)?

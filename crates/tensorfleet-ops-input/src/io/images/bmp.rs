@@ -2,12 +2,12 @@
 
 use tensorfleet_core::{Result, Status, bail, ensure};
 
-use super::{Picture, Samples, check_size};
+use super::{Image, Samples, check_size};
 
 /// Up to where the fields stand that are read here.
 const HEADER_BYTES: usize = 32;
 
-pub(super) fn decode(contents: &[u8], wanted: usize) -> Result<Picture> {
+pub(super) fn decode(contents: &[u8], wanted: usize) -> Result<Image> {
     ensure!(wanted != 1, InvalidArgument, "`channels` must be 0, 3 or 4 for BMP, but got 1");
     ensure!(
         contents.len() >= HEADER_BYTES,
@@ -69,5 +69,5 @@ pub(super) fn decode(contents: &[u8], wanted: usize) -> Result<Picture> {
             }
         }
     }
-    Ok(Picture { height, width, channels, samples: Samples::Bytes(samples) })
+    Ok(Image { height, width, channels, samples: Samples::Bytes(samples) })
 }

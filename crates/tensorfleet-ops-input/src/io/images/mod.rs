@@ -1,10 +1,10 @@
-//! Decoding pictures, and encoding them as PNG.
+//! Decoding images, and encoding them as PNG.
 //!
 //! As in TensorFlow, the file says what it is: `DecodePng` and `DecodeJpeg` read either kind. PNG and BMP give
 //! TensorFlow's values exactly. JPEG does not, since decoders are free to round: values differ from TensorFlow's with
 //! `dct_method='INTEGER_ACCURATE'` by 4 at most, and from those of its faster default by about twice that.
 //!
-//! How large a picture is stands in its header, which anyone may have written: it is checked before anything is
+//! How large a image is stands in its header, which anyone may have written: it is checked before anything is
 //! allocated.
 
 mod bmp;
@@ -27,7 +27,7 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("channels: int = 0; dtype: {uint8, uint16} = uint8")
         .not_differentiable()
         .cost(Cost::Heavy)
-        .shape(picture_shape)
+        .shape(image_shape)
         .kernel(|node| decode(node, node.attr("dtype")?)),
     Op::new("DecodeJpeg", "contents: string -> image: uint8")
         .attrs(
@@ -36,33 +36,36 @@ pub(crate) static OPS: &[Op] = &[
         )
         .not_differentiable()
         .cost(Cost::Heavy)
-        .shape(picture_shape)
+        .shape(image_shape)
         .kernel(|node| decode(node, DType::UInt8)),
     Op::new("DecodeBmp", "contents: string -> image: uint8")
         .attrs("channels: int = 0")
         .not_differentiable()
         .cost(Cost::Heavy)
-        .shape(picture_shape)
+        .shape(image_shape)
         .kernel(|node| decode(node, DType::UInt8)),
     Op::new("DecodeImage", "contents: string -> image: dtype")
         .attrs("channels: int = 0; dtype: {uint8, uint16, float} = uint8; expand_animations: bool = true")
         .not_differentiable()
         .cost(Cost::Heavy)
-        .shape(picture_shape)
+        .shape(image_shape)
         .kernel(|node| decode(node, node.attr("dtype")?)),
     Op::new("EncodePng", "image: T -> contents: string")
         .attrs("compression: int = -1; T: {uint8, uint16} = uint8")
         .not_differentiable()
         .cost(Cost::Heavy)
         .shape(scalars)
-        .kernel(encode_png),
+        .kernel(encode_kernel),
 ];
+
+/// What `EncodePng` takes if nobody says.
+const DEFAULT_COMPRESSION: i64 = -1;
 
 /// More pixels than this are refused, as in TensorFlow.
 const MAX_PIXELS: usize = 1 << 29;
 
-/// A decoded picture: rows from top to bottom, the channels of a pixel side by side.
-struct Picture {
+/// A decoded image: rows from top to bottom, the channels of a pixel side by side.
+struct Image {
     height: usize,
     width: usize,
     channels: usize,
@@ -75,7 +78,7 @@ enum Samples {
     Words(Vec<u16>),
 }
 
-/// How a picture is wanted.
+/// How a image is wanted.
 #[derive(Clone, Copy)]
 struct Wish {
     /// As many as the file has, if 0.
@@ -85,7 +88,7 @@ struct Wish {
     recovers: bool,
 }
 
-fn picture_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+fn image_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     ctx.input_with_rank(0, 0)?;
     let channels: i64 = ctx.attr("channels")?;
     let channels = usize::try_from(channels).ok().filter(|&channels| channels > 0);
@@ -107,14 +110,14 @@ fn decode(node: &NodeSpec<'_>, dtype: DType) -> Result<KernelBox> {
         ensure!(
             ratio == 1,
             Unimplemented,
-            "DecodeJpeg does not make pictures smaller (ratio {ratio}): decode with ratio 1 and use tf.image.resize"
+            "DecodeJpeg does not make images smaller (ratio {ratio}): decode with ratio 1 and use tf.image.resize"
         );
         wish.recovers = node.attr("try_recover_truncated")?;
     }
     Ok(KernelBox::from_fn(move |ctx| {
         let contents = contents(ctx)?;
-        let picture = decode_any(op, contents, wish)?;
-        ctx.set_output(0, to_tensor(picture, wish.dtype)?);
+        let image = decode_any(op, contents, wish)?;
+        ctx.set_output(0, to_tensor(image, wish.dtype)?);
         Ok(())
     }))
 }
@@ -132,7 +135,7 @@ fn contents<'a>(ctx: &'a Context<'_>) -> Result<&'a Bytes> {
     Ok(contents)
 }
 
-fn decode_any(op: &str, contents: &[u8], wish: Wish) -> Result<Picture> {
+fn decode_any(op: &str, contents: &[u8], wish: Wish) -> Result<Image> {
     let is_bmp = contents.starts_with(b"BM");
     if op == "DecodeBmp" && !is_bmp {
         bail!(
@@ -158,7 +161,7 @@ fn decode_any(op: &str, contents: &[u8], wish: Wish) -> Result<Picture> {
     if contents.starts_with(b"GIF8") || is_web_p {
         bail!(
             Unimplemented,
-            "Tensorfleet decodes JPEG, PNG and BMP, not GIF or WebP: convert the picture before"
+            "Tensorfleet decodes JPEG, PNG and BMP, not GIF or WebP: convert the image before"
         )
     }
     bail!(InvalidArgument, "Unknown image file format. One of JPEG, PNG, BMP required.")
@@ -180,20 +183,20 @@ fn buffer(len: usize) -> Result<Vec<u8>> {
     Ok(vec![0; len])
 }
 
-fn to_tensor(picture: Picture, dtype: DType) -> Result<Tensor> {
-    let shape = Shape::new(&[picture.height, picture.width, picture.channels])?;
+fn to_tensor(image: Image, dtype: DType) -> Result<Tensor> {
+    let shape = Shape::new(&[image.height, image.width, image.channels])?;
     fn convert<S: Copy, T: tensorfleet_core::Element>(
         shape: Shape,
         samples: &[S],
         convert: impl Fn(S) -> T,
     ) -> Result<Tensor> {
         Tensor::build::<T>(shape, |out| {
-            ensure!(out.len() == samples.len(), Internal, "a picture has other samples than its size says");
+            ensure!(out.len() == samples.len(), Internal, "a image has other samples than its size says");
             out.iter_mut().zip(samples).for_each(|(out, &sample)| *out = convert(sample));
             Ok(())
         })
     }
-    match (&picture.samples, dtype) {
+    match (&image.samples, dtype) {
         (Samples::Bytes(bytes), DType::UInt8) => convert(shape, bytes, |byte| byte),
         // So TensorFlow does it for files other than PNG.
         (Samples::Bytes(bytes), DType::UInt16) => convert(shape, bytes, |byte| (byte as u16) << 8),
@@ -204,7 +207,13 @@ fn to_tensor(picture: Picture, dtype: DType) -> Result<Tensor> {
     }
 }
 
-fn encode_png(node: &NodeSpec<'_>) -> Result<KernelBox> {
+/// A PNG file of bytes: rows from top to bottom, with 1 (grey), 2 (grey and opacity), 3 (RGB) or 4 (RGBA) bytes for each pixel.
+pub(super) fn encode_png(pixels: &[u8], [height, width, channels]: [usize; 3]) -> Result<Vec<u8>> {
+    check_size("PNG", width, height)?;
+    png::encode(pixels, width, height, channels, false, DEFAULT_COMPRESSION)
+}
+
+fn encode_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let compression: i64 = node.attr("compression")?;
     ensure!(
         (-1..=9).contains(&compression),
@@ -219,9 +228,9 @@ fn encode_png(node: &NodeSpec<'_>) -> Result<KernelBox> {
             "images must be at least rank 3, got shape {}",
             image.shape()
         );
-        let (batch, picture) = image.shape().split_at(image.shape().rank() - 3);
-        let &[height, width, channels] = picture else {
-            return Err(Status::internal("a picture has three dimensions"));
+        let (batch, dims) = image.shape().split_at(image.shape().rank() - 3);
+        let &[height, width, channels] = dims else {
+            return Err(Status::internal("a image has three dimensions"));
         };
         ensure!(
             (1..=4).contains(&channels),

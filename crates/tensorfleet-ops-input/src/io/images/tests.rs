@@ -1,4 +1,4 @@
-//! Tests of the picture ops; values are those of TensorFlow 2.21 for the same files.
+//! Tests of the image ops; values are those of TensorFlow 2.21 for the same files.
 
 use tensorfleet_core::{Code, DType, Result, Tensor};
 
@@ -155,11 +155,11 @@ fn what_is_encoded_is_decoded_again() {
     assert!(test_op("EncodePng").attr("T", DType::UInt8).input(many).run_one().is_err());
 }
 
-/// A grey picture of 8 by 8 pixels, as TensorFlow's `encode_jpeg` writes it.
+/// A grey image of 8 by 8 pixels, as TensorFlow's `encode_jpeg` writes it.
 const JPEG: &[u8] = include_bytes!("grey_8x8.jpg");
 
 #[test]
-fn cut_and_damaged_pictures_are_errors() {
+fn cut_and_damaged_images_are_errors() {
     let whole = png(2, 8, 2, &[10, 200, 30, 255, 0, 7], &[]);
     // What is cut is the last chunk, which holds nothing, and its checksum.
     for len in 0..whole.len() - 12 {
@@ -177,7 +177,7 @@ fn cut_and_damaged_pictures_are_errors() {
         for flip in [0x01, 0x80, 0xff] {
             let mut file = JPEG.to_vec();
             file[at] ^= flip;
-            // Any picture or an error, but no panic.
+            // Any image or an error, but no panic.
             let _ = decode("DecodeJpeg", &file, 0, DType::UInt8);
         }
     }

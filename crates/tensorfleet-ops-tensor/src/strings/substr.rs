@@ -1,13 +1,13 @@
-//! Parts and simple changes of strings: substrings, lengths, letter case, white space, Base64.
+//! Substrings and lengths of strings, in bytes or characters.
 
 use bytes::Bytes;
-use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
 
-use super::{base64, each_string};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, broadcast_shapes, integers_of, same_as_input};
+use tensorfleet_numeric::broadcast::{BLOCK, Broadcast};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -19,33 +19,7 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
         .shape(same_as_input)
         .kernel(length),
-    Op::new("StringStrip", "input: string -> output: string").shape(same_as_input).kernel(strip),
-    Op::new("StringLower", "input: string -> output: string")
-        .attrs("encoding: string = ''")
-        .shape(same_as_input)
-        .kernel(|node| case_kernel(node, <[u8]>::to_ascii_lowercase, str::to_lowercase)),
-    Op::new("StringUpper", "input: string -> output: string")
-        .attrs("encoding: string = ''")
-        .shape(same_as_input)
-        .kernel(|node| case_kernel(node, <[u8]>::to_ascii_uppercase, str::to_uppercase)),
-    Op::new("EncodeBase64", "input: string -> output: string")
-        .not_differentiable()
-        .attrs("pad: bool = false")
-        .shape(same_as_input)
-        .kernel(encode_base64),
-    Op::new("DecodeBase64", "input: string -> output: string")
-        .not_differentiable()
-        .shape(same_as_input)
-        .kernel(decode_base64),
 ];
-
-fn each_kernel(change: impl Fn(&Bytes) -> Result<Bytes> + Send + Sync + 'static) -> Result<KernelBox> {
-    Ok(KernelBox::from_fn(move |ctx| {
-        let output = each_string(ctx.input(0)?, &change)?;
-        ctx.set_output(0, output);
-        Ok(())
-    }))
-}
 
 fn counts_characters(node: &NodeSpec<'_>) -> Result<bool> {
     Ok(node.attr::<String>("unit")? == "UTF8_CHAR")
@@ -71,36 +45,6 @@ fn length(node: &NodeSpec<'_>) -> Result<KernelBox> {
     }))
 }
 
-fn strip(_: &NodeSpec<'_>) -> Result<KernelBox> {
-    each_kernel(|text| {
-        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-        let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
-        let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
-        Ok(text.slice(start..end))
-    })
-}
-
-fn case_kernel(
-    node: &NodeSpec<'_>,
-    ascii: fn(&[u8]) -> Vec<u8>,
-    unicode: fn(&str) -> String,
-) -> Result<KernelBox> {
-    match node.attr::<String>("encoding")?.as_str() {
-        "" => each_kernel(move |text| Ok(ascii(text).into())),
-        "utf-8" => each_kernel(move |text| Ok(unicode(&String::from_utf8_lossy(text)).into())),
-        other => bail!(InvalidArgument, "only utf-8 or '' (no encoding) is supported, received {other}"),
-    }
-}
-
-fn encode_base64(node: &NodeSpec<'_>) -> Result<KernelBox> {
-    let pad: bool = node.attr("pad")?;
-    each_kernel(move |text| Ok(base64::encode(text, pad).into()))
-}
-
-fn decode_base64(_: &NodeSpec<'_>) -> Result<KernelBox> {
-    each_kernel(|text| Ok(base64::decode(text)?.into()))
-}
-
 fn substr_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let positions = ctx.input(1);
     if let (Some(a), Some(b)) = (positions.rank(), ctx.input(2).rank()) {
@@ -121,23 +65,30 @@ fn substr(node: &NodeSpec<'_>) -> Result<KernelBox> {
             positions.shape(),
             lengths.shape()
         );
-        let shape = broadcast(input.shape(), positions.shape())?;
-        let strings = input.as_strings()?;
-        let (positions_of, lengths) = (integers_of(positions)?, integers_of(lengths)?);
-        let mut parts = Vec::with_capacity(shape.num_elements());
-        for index in 0..shape.num_elements() {
-            let text = &strings[source_index(index, &shape, input.shape())];
-            let at = source_index(index, &shape, positions.shape());
+        let broadcast = Broadcast::of_two(input.shape(), positions.shape())?;
+        let (positions, lengths) = (integers_of(positions)?, integers_of(lengths)?);
+        let pairs = elements(&broadcast, &positions).into_iter().zip(elements(&broadcast, &lengths));
+        let strings = broadcast.strings(0, input)?;
+        let mut parts = Vec::with_capacity(strings.len());
+        for (index, (text, (position, length))) in strings.into_iter().zip(pairs).enumerate() {
             let part = match characters {
-                true => characters_of(text, positions_of[at], lengths[at]),
-                false => bytes_of(text, positions_of[at], lengths[at]),
+                true => characters_of(text, position, length),
+                false => bytes_of(text, position, length),
             };
-            parts.push(part.ok_or_else(|| out_of_range(positions_of[at], text, characters, index))?);
+            parts.push(part.ok_or_else(|| out_of_range(position, text, characters, index))?);
         }
-        let output = Tensor::from_strings(parts, &shape)?;
+        let output = Tensor::from_strings(parts, broadcast.shape())?;
         ctx.set_output(0, output);
         Ok(())
     }))
+}
+
+/// The elements of the second operand, in the order of the result.
+fn elements(broadcast: &Broadcast, operand: &[i64]) -> Vec<i64> {
+    let mut reader = broadcast.reader(1, operand);
+    let count = broadcast.num_elements();
+    let starts = (0..count).step_by(BLOCK);
+    starts.flat_map(|start| reader.block(start, BLOCK.min(count - start)).to_vec()).collect()
 }
 
 #[cold]
@@ -172,35 +123,12 @@ fn characters_of(text: &Bytes, position: i64, length: i64) -> Option<Bytes> {
     Some(text.slice(byte_at(start)..byte_at(end)))
 }
 
-/// The shape of strings and positions broadcast against each other.
-fn broadcast(a: &Shape, b: &Shape) -> Result<Shape> {
-    let shape = broadcast_shapes(&a.into(), &b.into())?;
-    let dims: Option<Vec<usize>> = shape.dims().and_then(|dims| dims.iter().copied().collect());
-    Shape::new(&dims.ok_or_else(|| Status::internal("known shapes broadcast to an unknown one"))?)
-}
-
-/// Where an operand of shape `from`, which broadcasts to `to`, has the element at `index` of the result.
-fn source_index(index: usize, to: &Shape, from: &Shape) -> usize {
-    let missing = to.rank() - from.rank();
-    let (mut rest, mut source, mut stride) = (index, 0, 1);
-    for axis in (0..to.rank()).rev() {
-        let coordinate = rest % to[axis];
-        rest /= to[axis];
-        if axis >= missing {
-            let dim = from[axis - missing];
-            source += if dim == 1 { 0 } else { coordinate * stride };
-            stride *= dim;
-        }
-    }
-    source
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::strings::tests::strings;
     use crate::testing::{TestOp, test_op};
-    use tensorfleet_core::{Code, DType};
+    use tensorfleet_core::{Code, DType, Shape};
 
     fn substr_op(input: Tensor, position: Tensor, length: Tensor) -> TestOp {
         test_op("Substr").attr("T", DType::Int32).input(input).input(position).input(length)
@@ -242,19 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn lengths_cases_and_spaces() {
+    fn lengths_are_of_bytes_or_characters() {
         let length = |unit: &str| test_op("StringLength").attr("unit", unit).input(strings(&["aé", ""]));
         assert_eq!(length("BYTE").run_one().unwrap().as_slice::<i32>().unwrap(), [3, 0]);
         assert_eq!(length("UTF8_CHAR").run_one().unwrap().as_slice::<i32>().unwrap(), [2, 0]);
-        let change = |op: &str, encoding: &str, text: &str| {
-            test_op(op).attr("encoding", encoding).input(strings(&[text])).run_one()
-        };
-        assert_eq!(change("StringLower", "", "ABÉ").unwrap(), strings(&["abÉ"]));
-        assert_eq!(change("StringLower", "utf-8", "ABÉ").unwrap(), strings(&["abé"]));
-        assert_eq!(change("StringUpper", "utf-8", "abéß").unwrap(), strings(&["ABÉSS"]));
-        assert_eq!(change("StringUpper", "latin", "a").unwrap_err().code(), Code::InvalidArgument);
-        let strip = |text: &str| test_op("StringStrip").input(strings(&[text])).run_one().unwrap();
-        assert_eq!(strip(" \t\n\x0b\x0c\rab c \r\n"), strings(&["ab c"]));
-        assert_eq!(strip("  "), strings(&[""]));
     }
 }

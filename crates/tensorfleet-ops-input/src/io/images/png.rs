@@ -5,12 +5,12 @@ use std::io::Cursor;
 use ::png::{BitDepth, ColorType, Compression, DecodingError, Limits, Transformations};
 use tensorfleet_core::{DType, Result, Status};
 
-use super::{Picture, Samples, Wish, buffer, check_size};
+use super::{Image, Samples, Wish, buffer, check_size};
 
 /// What the decoder may allocate for itself: a row or two, and what stands in chunks beside the pixels.
 const MAX_OVERHEAD_BYTES: usize = 64 << 20;
 
-pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Picture> {
+pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Image> {
     let damaged = |error: DecodingError| {
         Status::invalid_argument(format!("Invalid PNG data, size {}: {error}", contents.len()))
     };
@@ -52,7 +52,7 @@ pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Picture> {
             false => Samples::Bytes(bytes),
         }
     };
-    Ok(Picture { height, width, channels, samples })
+    Ok(Image { height, width, channels, samples })
 }
 
 /// Pixels of `from` channels with `to` channels: 1 and 2 are grey, 2 and 4 have an opacity.

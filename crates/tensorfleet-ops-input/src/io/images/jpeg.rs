@@ -7,12 +7,12 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-use super::{Picture, Samples, Wish, buffer, check_size};
+use super::{Image, Samples, Wish, buffer, check_size};
 
 /// The greatest side the format can express.
 const MAX_SIDE: usize = u16::MAX as usize;
 
-pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Picture> {
+pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Image> {
     ensure!(wish.channels != 4, InvalidArgument, "JPEG does not support 4 channels");
     let damaged = |error: DecodeErrors| {
         Status::invalid_argument(format!(
@@ -23,7 +23,7 @@ pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Picture> {
     ensure!(
         wish.recovers || is_closed(contents),
         InvalidArgument,
-        "Invalid JPEG data or crop window. Data size {}: the picture has no end",
+        "Invalid JPEG data or crop window. Data size {}: the image has no end",
         contents.len()
     );
     let options = DecoderOptions::default()
@@ -43,11 +43,11 @@ pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Picture> {
     decoder.set_options(options.jpeg_set_out_colorspace(colors));
     let mut samples = buffer(pixels * channels)?;
     decoder.decode_into(&mut samples).map_err(damaged)?;
-    Ok(Picture { height, width, channels, samples: Samples::Bytes(samples) })
+    Ok(Image { height, width, channels, samples: Samples::Bytes(samples) })
 }
 
 /// Whether the mark of the end stands behind the last scan. (The decoder does not miss it, if all blocks are there by
-/// chance; and a small picture inside the header has marks of its own.)
+/// chance; and a small image inside the header has marks of its own.)
 fn is_closed(contents: &[u8]) -> bool {
     let last = |mark: [u8; 2]| contents.windows(2).rposition(|pair| pair == mark);
     last([0xff, 0xd9]) > last([0xff, 0xda])
