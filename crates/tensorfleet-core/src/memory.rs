@@ -7,7 +7,7 @@
 //! against one limit; beyond it an allocation is an error, not an abort.
 //!
 //! Every block is initialised memory: zeroed when it is new, holding old values when it is recycled. Large blocks are mapped
-//! ([`pages`]): their zeros cost nothing, and pages nobody writes to, such as those a size was rounded up by, take no memory.
+//! (`pages`): their zeros cost nothing, and pages nobody writes to, such as those a size was rounded up by, take no memory.
 
 mod pages;
 
