@@ -74,7 +74,7 @@ fn cargo_command(root: &Path, arguments: &[&str]) -> Command {
 
 /// Not among the tests of the workspace: what they depend on would change what everybody else is built with.
 fn models(root: &Path) -> Result<bool, String> {
-    let models = ["-p", "tensorfleet-models", "--features", "loom", "--all-targets"];
+    let models = ["-p", "tensorfleet-models", "--features", "loom", "--test", "models"];
     let lints = cargo(root, &[&["clippy"], &models[..], &["--", "-D", "warnings"]].concat())?;
     Ok(cargo(root, &[&["test"], &models[..]].concat())? && lints)
 }
