@@ -90,6 +90,7 @@ impl ServerOptions {
 /// A running server. Dropping it stops it at once.
 ///
 /// ```
+/// # use tensorfleet_ops as _; // a program links the ops by depending on `tensorfleet`
 /// use tensorfleet_cluster::Server;
 ///
 /// let server = Server::local()?;
