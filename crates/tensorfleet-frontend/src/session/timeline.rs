@@ -23,11 +23,12 @@ const TRANSFER: &str = "RecvTensor";
 /// A run's record, to be shown.
 ///
 /// ```
-/// use tensorfleet::{Graph, Session, Timeline};
+/// use tensorfleet::{DType, Graph, Session, Timeline};
 ///
 /// let g = Graph::new();
-/// let sum = g.constant([1.0f32, 2.0]).reduce_sum(..)?;
-/// let (_, metadata) = Session::new(&g).step().run_traced(&sum)?;
+/// let x = g.placeholder(DType::Float, [2]);
+/// let sum = x.reduce_sum(..)?;
+/// let (_, metadata) = Session::new(&g).feed(&x, [1.0f32, 2.0]).run_traced(&sum)?;
 /// let trace = Timeline::new(&metadata).chrome_trace();
 /// assert!(trace.contains("\"op\":\"Sum\""));
 /// # Ok::<(), tensorfleet::Status>(())
