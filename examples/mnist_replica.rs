@@ -5,7 +5,7 @@
 //! name does, this one needs no download (a part of MNIST is built in) and ends with the accuracy on the test digits.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{ArgAction, Parser};
 use tensorfleet::train::{Adam, MinimizeOptions, Optimizer, Supervisor, SyncReplicasOptimizer};
@@ -41,6 +41,11 @@ struct Flags {
     /// Number of replicas to aggregate before an update (for --sync_replicas only); all workers, if nothing is said.
     #[arg(long)]
     replicas_to_aggregate: Option<u32>,
+
+    /// With so many replicas an update goes on when the others have not come for 10 seconds (for --sync_replicas only); with all
+    /// that it aggregates, if nothing is said.
+    #[arg(long)]
+    min_replicas: Option<u32>,
 
     /// Number of units in the hidden layer.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i32).range(1..))]
@@ -140,8 +145,8 @@ fn train(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, target: &str) -> R
     say!("Worker {}: Session initialization complete.", task.index);
     if let (true, Some(opt), Some(init_tokens_op)) = (is_chief, &model.sync, &init_tokens_op) {
         say!("Starting chief queue runner and running init_tokens_op");
-        sv.start_queue_runners(&sess, &[opt.get_chief_queue_runner()?])?;
         sess.run(init_tokens_op)?;
+        sv.start_queue_runners(&sess, &[opt.get_chief_queue_runner()?])?;
     }
 
     // Perform training.
@@ -233,9 +238,13 @@ fn build(flags: &Flags, cluster: &ClusterSpec, task: &TaskId, g: &Graph) -> Resu
 
         let replicas_to_aggregate = flags.replicas_to_aggregate.map_or(num_workers, |count| count as usize);
         let sync = flags.sync_replicas.then(|| {
-            SyncReplicasOptimizer::new(Adam::new(flags.learning_rate), replicas_to_aggregate)
+            let sync = SyncReplicasOptimizer::new(Adam::new(flags.learning_rate), replicas_to_aggregate)
                 .total_num_replicas(num_workers)
-                .name("mnist_sync_replicas")
+                .name("mnist_sync_replicas");
+            match flags.min_replicas {
+                Some(count) => sync.min_replicas(count as usize, Duration::from_secs(10)),
+                None => sync,
+            }
         });
         let options = MinimizeOptions { global_step: Some(global_step.clone()), ..Default::default() };
         let train_step = match &sync {

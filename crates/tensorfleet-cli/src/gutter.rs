@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::local_cluster::Stream;
-use crate::terminal::Colors;
+use crate::terminal::{self, Colors};
 
 /// What the launcher's own lines are called.
 const OWN_NAME: &str = "launch";
@@ -39,13 +39,10 @@ impl Gutter {
         Gutter { out: for_stream(out), err: for_stream(err), own }
     }
 
-    /// Writes a task's line to the stream it came from. An error is that nobody reads standard output any more.
+    /// Writes a task's line to the stream it came from. An error is that of standard output.
     pub(crate) fn line(&self, task: usize, stream: Stream, text: &str) -> std::io::Result<()> {
         match stream {
-            Stream::Out => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(self.out.line(task, text).as_bytes()).and_then(|()| out.flush())
-            }
+            Stream::Out => terminal::write(&self.out.line(task, text)),
             Stream::Err => {
                 let _ = std::io::stderr().lock().write_all(self.err.line(task, text).as_bytes());
                 Ok(())

@@ -12,6 +12,7 @@ use tensorfleet::{Result, Status, TaskId};
 use crate::Failure;
 use crate::gutter::Gutter;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream, short_name};
+use crate::terminal;
 use crate::units::duration;
 use crate::units::seconds;
 
@@ -166,12 +167,16 @@ impl Launch {
             let verdict = match event {
                 Event::Line { task, stream, text } => match self.show(task, stream, text) {
                     Ok(()) => Verdict::GoOn,
-                    // Whoever read the output has seen enough (`| head`): the end that a shell's pipe brings.
-                    Err(_) => {
+                    Err(error) => {
                         self.stop();
-                        return Err(Failure::Exit(
-                            End::Signal(rustix::process::Signal::PIPE.as_raw()).exit_code(),
-                        ));
+                        return Err(match terminal::lost(&error) {
+                            Some(status) => Failure::Error(status),
+                            // Whoever read the output has seen enough (`| head`): the end that a shell's pipe brings.
+                            None => {
+                                let pipe = rustix::process::Signal::PIPE.as_raw();
+                                Failure::Exit(End::Signal(pipe).exit_code())
+                            }
+                        });
                     }
                 },
                 Event::Ended { task, end, .. } => self.judge(task, end)?,

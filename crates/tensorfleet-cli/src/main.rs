@@ -52,6 +52,7 @@ fn main() -> ExitCode {
     let arguments: Arguments = tensorfleet::flags::parse();
     start_log(arguments.verbose);
     tensorfleet_cluster::keep_freed_memory();
+    tensorfleet_core::memory::save_address_space();
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
         Command::Stop(arguments) => stop::run(&arguments).map_err(|failure| (failure, "stop")),
@@ -69,6 +70,8 @@ fn main() -> ExitCode {
         Command::Status(arguments) => status::run(&arguments).map_err(|failure| (failure, "status")),
     };
     match outcome {
+        // It has been said already.
+        Ok(()) if terminal::has_lost_lines() => ExitCode::from(1),
         Ok(()) => ExitCode::SUCCESS,
         Err((Failure::Error(status), _)) => {
             terminal::tell(&format!("error: {}", status.text()));

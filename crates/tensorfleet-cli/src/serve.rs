@@ -1,18 +1,18 @@
 //! `tensorfleet serve`: one task, from its start line to a graceful end.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 use tensorfleet::flags::TaskFlags;
-use tensorfleet_cluster::{Server, ServerOptions};
+use tensorfleet_cluster::{DefaultPlacement, Server, ServerOptions};
 use tensorfleet_core::{Result, Status, ensure};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::Failure;
 use crate::units::seconds;
+use crate::{Failure, terminal};
 
 pub(crate) const HELP: &str = "\
 Every task is started with the same cluster and its own --job_name and --task_index, in any order. TensorFlow programs and \
@@ -32,7 +32,8 @@ pub(crate) struct ServeArguments {
     #[command(flatten)]
     pub(crate) task: TaskFlags,
 
-    /// Where to listen, if not on all interfaces at the port the cluster names.
+    /// Where to listen. By default at the port the cluster names: on the loopback interface if the cluster knows this task as localhost
+    /// or another loopback address, else on all interfaces.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) bind: Option<String>,
 
@@ -56,11 +57,21 @@ pub(crate) struct ServeArguments {
     #[arg(long = "peer-timeout", alias = "peer_timeout", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) peer_timeout: Option<Duration>,
 
-    /// How long running steps may go on after SIGTERM (default: 10; a launcher that kills should wait longer).
+    /// How long running steps may go on after SIGTERM (default: 3; a launcher that kills should wait some seconds longer).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) grace: Option<Duration>,
 
-    /// How much memory requests under way may take before more are refused (default: three quarters of the machine's).
+    /// How much memory values, buffers and graphs may take before more are refused (default: four fifths of what the machine or
+    /// its control group has, or three quarters of a limit of address space).
+    #[arg(
+        long = "max-memory-mb",
+        alias = "max_memory_mb",
+        value_name = "MB",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(crate) max_memory_mb: Option<u32>,
+
+    /// How much of it requests under way may take before more are refused (default: three quarters).
     #[arg(
         long = "max-pending-mb",
         alias = "max_pending_mb",
@@ -69,14 +80,56 @@ pub(crate) struct ServeArguments {
     )]
     pub(crate) max_pending_mb: Option<u32>,
 
+    /// How long a message that is being sent to this task may take to get on before it is given up (default: 30).
+    #[arg(long = "stall-timeout", alias = "stall_timeout", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) stall_timeout: Option<Duration>,
+
+    /// How long a connection may take to bring its first request before it is closed (default: 20).
+    #[arg(
+        long = "first-request-timeout",
+        alias = "first_request_timeout",
+        value_name = "SECONDS",
+        value_parser = seconds
+    )]
+    pub(crate) first_request_timeout: Option<Duration>,
+
+    /// How long a connection without a session may be idle before it is closed (default: 600).
+    #[arg(long = "idle-timeout", alias = "idle_timeout", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) idle_timeout: Option<Duration>,
+
     /// Let graphs read and write files below this directory, and nowhere else; may be given several times (default: graphs may touch
     /// whatever this process may).
     #[arg(long = "allow-files", alias = "allow_files", value_name = "DIR")]
     pub(crate) allow_files: Vec<PathBuf>,
+
+    /// Where nodes go whose device names fit several tasks: client (as the TensorFlow that made the graph places them: 1.x on the first
+    /// task by name, 2.x on the session's own), own-task or first-task.
+    #[arg(
+        long = "default-placement",
+        alias = "default_placement",
+        value_name = "WHERE",
+        default_value = "client"
+    )]
+    pub(crate) default_placement: DefaultPlacementFlag,
 }
 
-/// How long running steps may go on after a signal if nobody says otherwise. Launchers that kill wait longer than this (Kubernetes: 30 s).
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The value of `--default-placement`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DefaultPlacementFlag(DefaultPlacement);
+
+impl FromStr for DefaultPlacementFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DefaultPlacementFlag, String> {
+        text.parse().map(DefaultPlacementFlag).map_err(|status: Status| status.text().to_string())
+    }
+}
+
+/// How long running steps may go on after a signal if nobody says otherwise. With what follows, a task is gone after five
+/// seconds, whatever it was doing; launchers that kill wait longer than this (Kubernetes: 30 s).
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long sessions may take to be closed after that. A server does so in a second, unless something is wrong with it.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let (cluster, task) = arguments.task.resolve().map_err(Failure::Usage)?;
@@ -87,20 +140,26 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let mut options = ServerOptions::new(cluster, &task.job, task.index);
     options.bind = arguments.bind;
     options.until_done = arguments.until_done;
+    // This process is nothing but a server.
+    options.on_idle = Some(tensorfleet_cluster::release_freed_memory);
     options.file_roots = arguments.allow_files;
+    options.default_placement = arguments.default_placement.0;
     options.peer_timeout = arguments.peer_timeout;
+    options.max_memory_bytes = arguments.max_memory_mb.map(|megabytes| (megabytes as usize) << 20);
     options.max_pending_bytes = arguments.max_pending_mb.map(|megabytes| (megabytes as usize) << 20);
+    options.stall_timeout = arguments.stall_timeout;
+    options.first_request_timeout = arguments.first_request_timeout;
+    options.idle_timeout = arguments.idle_timeout;
     options.session_timeout = arguments.session_timeout.unwrap_or(options.session_timeout);
     // Signals are caught from here on, so that none can fall between start and wait.
     let mut signals = Signals::install()?;
     let server = Server::start(options)?;
-    // A launcher that does not read must not end the server.
-    let _ = writeln!(std::io::stdout(), "{}", start_line(&task.to_string(), &server));
+    terminal::print(&format!("{}\n", start_line(&task.to_string(), &server)));
     match signals.wait(&server)? {
         Wake::Ended => Ok(()),
         Wake::Signal => {
             tracing::info!("{task} ends: a signal asks for it");
-            signals.exit_on_next();
+            signals.exit_on_next(grace.saturating_add(CLOSE_TIMEOUT));
             server.stop(grace)?;
             Ok(())
         }
@@ -130,7 +189,9 @@ fn start_line(task: &str, server: &Server) -> String {
         .map(|job| format!("{} {job}", server.cluster().num_tasks(job).unwrap_or_default()))
         .collect();
     let version = env!("CARGO_PKG_VERSION");
-    format!("tensorfleet {version}: {task} is ready at {}; cluster: {}", server.target(), jobs.join(", "))
+    let interfaces = if server.is_on_all_interfaces() { ", on all interfaces" } else { "" };
+    let (target, jobs) = (server.target(), jobs.join(", "));
+    format!("tensorfleet {version}: {task} is ready at {target}{interfaces}; cluster: {jobs}")
 }
 
 enum Wake {
@@ -167,16 +228,21 @@ impl Signals {
         })
     }
 
-    /// Makes the next signal end the process at once: someone is impatient with the graceful end.
-    fn exit_on_next(mut self) {
+    /// Makes the next signal end the process at once: someone is impatient with the graceful end. And ends it after `limit`:
+    /// what has not ended by then is stuck, and nobody waits for threads that are.
+    fn exit_on_next(mut self, limit: Duration) {
         std::thread::spawn(move || {
-            self.runtime.block_on(async {
+            let code = self.runtime.block_on(async {
                 tokio::select! {
-                    _ = self.terminate.recv() => {}
-                    _ = self.interrupt.recv() => {}
+                    _ = self.terminate.recv() => 1,
+                    _ = self.interrupt.recv() => 1,
+                    () = tokio::time::sleep(limit) => {
+                        tracing::warn!("it does not end by itself within {:.1} s: it is ended", limit.as_secs_f64());
+                        0
+                    }
                 }
             });
-            std::process::exit(1);
+            std::process::exit(code);
         });
     }
 }

@@ -111,14 +111,14 @@ fn watch(arguments: &StatusArguments) -> Result<()> {
                 text.lines().map(|line| terminal.paint(Color::Bad, line) + "\n").collect()
             }
         };
-        let is_read = match (in_place, arguments.json) {
-            (true, _) => write_out(&frame(&text, &arguments.target, &terminal)),
-            (false, true) => write_out(&text),
-            (false, false) => write_out(&format!("{text}\n")),
-        };
-        // Nobody reads any more (`| head`).
-        if !is_read {
-            return Ok(());
+        let written = terminal::write(&match (in_place, arguments.json) {
+            (true, _) => frame(&text, &arguments.target, &terminal),
+            (false, true) => text,
+            (false, false) => format!("{text}\n"),
+        });
+        if let Err(error) = written {
+            // Nobody reads any more (`| head`), or nobody can.
+            return terminal::lost(&error).map_or(Ok(()), Err);
         }
         std::thread::sleep(WATCH_EVERY.saturating_sub(looked.elapsed()));
     }
@@ -141,12 +141,6 @@ fn frame(text: &str, target: &str, terminal: &Terminal) -> String {
     lines.push(crate::table::shortened(&foot, terminal.width().unwrap_or(usize::MAX)));
     let body = lines.join(&format!("{CLEAR_TO_END_OF_LINE}\r\n"));
     format!("{HOME}{body}{CLEAR_TO_END_OF_LINE}{CLEAR_BELOW}")
-}
-
-/// Whether somebody took it.
-fn write_out(text: &str) -> bool {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// Ctrl-C is the normal end of a watch: the terminal gets its cursor back, and the exit code is 0.

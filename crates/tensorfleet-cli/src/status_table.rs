@@ -52,6 +52,7 @@ pub(crate) fn render(findings: &[Finding], rates: Option<&Rates>, terminal: &Ter
     let mut rest = String::new();
     devices(&mut rest, findings);
     long_steps(&mut rest, findings);
+    orphaned_sessions(&mut rest, findings);
     troubles(&mut rest, findings);
     for line in rest.lines() {
         text.push_str(&wrapped(line, terminal.width(), "    "));
@@ -156,6 +157,38 @@ fn long_steps(text: &mut String, findings: &[Finding]) {
     }
 }
 
+/// Sessions whose users are gone and that wait for them to come back, with what they hold meanwhile.
+fn orphaned_sessions(text: &mut String, findings: &[Finding]) {
+    let mut lines = Vec::new();
+    for status in findings.iter().filter_map(|finding| finding.status.as_ref()) {
+        let task = status.task.replace("/replica:0", "");
+        for session in &status.master_sessions {
+            let Some(gone) = session.orphaned_seconds else { continue };
+            let (gone, constants) = (duration(gone), bytes(session.constant_bytes));
+            lines.push(format!(
+                "session {} on {task}: its client {} has been gone for {gone}; {} nodes, {constants} of constants, {} plans",
+                session.handle, session.client, session.graph_nodes, session.plans
+            ));
+        }
+        for session in &status.worker_sessions {
+            let Some(gone) = session.orphaned_seconds else { continue };
+            let (gone, constants) = (duration(gone), bytes(session.constant_bytes));
+            let master = match session.master.is_empty() {
+                true => "its master".to_string(),
+                false => format!("its master {}", session.master.replace("/replica:0", "")),
+            };
+            lines.push(format!(
+                "session {} on {task}: {master} has been gone for {gone}; {} graphs, {constants} of constants",
+                session.handle, session.graphs
+            ));
+        }
+    }
+    if !lines.is_empty() {
+        text.push_str("\nSESSIONS WHOSE USERS ARE GONE\n");
+    }
+    lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+}
+
 fn troubles(text: &mut String, findings: &[Finding]) {
     let mut is_first = true;
     for finding in findings {
@@ -243,6 +276,29 @@ mod tests {
         assert!(text.contains("step 9 on /job:ps/task:0: over, not yet cleaned up, 5.0 s\n"), "{text}");
         assert!(!text.contains("step 8"), "a young step is not worth a line");
         assert!(text.ends_with("\nTROUBLE\n/job:worker/task:1: c:1: connection refused\n"));
+    }
+
+    #[test]
+    fn sessions_whose_users_are_gone_are_listed_with_what_they_hold() {
+        let mut findings = [up("/job:ps/replica:0/task:0", "a:1")];
+        assert!(!render(&findings, None, &Terminal::default()).contains("GONE"));
+        let status = findings[0].status.as_mut().unwrap();
+        status.worker_sessions[0].orphaned_seconds = Some(3.0);
+        status.worker_sessions[0].master = "/job:worker/replica:0/task:1".to_string();
+        status.worker_sessions[0].constant_bytes = 8_000_000;
+        let master = json!({
+            "handle": "m", "age_seconds": 9.0, "idle_seconds": 4.0, "graph_nodes": 12, "constant_bytes": 4_000_000,
+            "plans": 2, "running_steps": 0, "client": "process 77", "orphaned_seconds": 4.0,
+        });
+        status.master_sessions.push(serde_json::from_value(master).unwrap());
+        let text = render(&findings, None, &Terminal::default());
+        for line in [
+            "\nSESSIONS WHOSE USERS ARE GONE\n",
+            "session m on /job:ps/task:0: its client process 77 has been gone for 4.0 s; 12 nodes, 4.0 MB of constants, 2 plans\n",
+            "session s on /job:ps/task:0: its master /job:worker/task:1 has been gone for 3.0 s; 1 graphs, 8.0 MB of constants\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in:\n{text}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) fn run(arguments: &StopArguments) -> Result<(), Failure> {
     let named = address::from_target(&arguments.target).map_err(Failure::Usage)?;
     if arguments.only {
-        request_stop(named, STOP_TIMEOUT).map_err(unreachable)?;
+        request_stop(&named, STOP_TIMEOUT).map_err(unreachable)?;
         terminal::print(&format!("{named} ends\n"));
         return Ok(());
     }

@@ -1,7 +1,11 @@
-//! What the output is: a terminal of some width, or a file or pipe that gets plain text.
+//! What the output is: a terminal of some width, or a file or pipe that gets plain text. And the one way to it: everything that a
+//! command writes to standard output passes through [`write`], so that none of it is lost in silence.
 
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tensorfleet_core::Status;
 
 /// Narrower than this nothing is legible; a terminal that says so does not know its width.
 const MIN_WIDTH: usize = 20;
@@ -87,17 +91,43 @@ pub(crate) enum Color {
     Head,
 }
 
-/// Prints what a command was asked for. A reader who has seen enough (`| head`) is no error; output that cannot be written,
-/// say on a full disk, ends the command.
-pub(crate) fn print(text: &str) {
+/// Writes to standard output, now.
+pub(crate) fn write(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            tell(&format!("error: the output cannot be written ({error}): send it elsewhere, or make room"));
-            std::process::exit(1);
-        }
-        _ => {}
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// What a failed [`write`] means for the command. A reader who has seen enough (`| head`) is no error.
+pub(crate) fn lost(error: &std::io::Error) -> Option<Status> {
+    let text =
+        || format!("the output cannot be written ({error}): send standard output elsewhere, or make room");
+    (error.kind() != std::io::ErrorKind::BrokenPipe).then(|| Status::data_loss(text()))
+}
+
+/// Prints what a command was asked for. Output that cannot be written, say on a full disk, ends the command.
+pub(crate) fn print(text: &str) {
+    if let Some(status) = write(text).err().as_ref().and_then(lost) {
+        tell(&format!("error: {}", status.text()));
+        std::process::exit(1);
     }
+}
+
+/// Prints a line of a command that has more to do than to print: a training goes on without its log. That a line was lost is said
+/// once, and the command fails in the end ([`has_lost_lines`]).
+pub(crate) fn print_meanwhile(line: &str) {
+    let written = write(&format!("{line}\n"));
+    if let Some(status) = written.err().as_ref().and_then(lost)
+        && !LINES_LOST.swap(true, Ordering::Relaxed)
+    {
+        tell(&format!("error: {}", status.text()));
+    }
+}
+
+static LINES_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether a line of [`print_meanwhile`] could not be written.
+pub(crate) fn has_lost_lines() -> bool {
+    LINES_LOST.load(Ordering::Relaxed)
 }
 
 /// Writes a line for people to standard error. When it cannot be written (`2>/dev/full`, `2>&1 | head`), nobody is left to be

@@ -81,6 +81,53 @@ fn a_server_says_where_it_is_and_ends_gracefully_on_a_signal() {
     }
 }
 
+/// Where a process listens at this port, as the system has it: addresses in hexadecimal.
+fn listeners(port: &str) -> Vec<String> {
+    const LISTENING: &str = "0A";
+    let port = format!("{:04X}", port.parse::<u16>().unwrap());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let local = table.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (address, state) = (fields.next()?, fields.nth(1)?);
+        let (host, own_port) = address.split_once(':')?;
+        (own_port == port && state == LISTENING).then(|| host.to_string())
+    });
+    local.collect()
+}
+
+/// Graphs may do what the server may; a cluster of this machine's own is nothing for the network.
+#[test]
+fn a_task_known_as_localhost_listens_on_loopback_and_others_say_that_they_do_not() {
+    let serve = |host: &str| {
+        let port = free_address().rsplit(':').next().unwrap().to_string();
+        let cluster = format!(r#"--cluster={{"ps": [], "worker": ["{host}: {port}"]}}"#);
+        let mut child = tensorfleet(&["serve", &cluster, "--job_name=worker", "--task_index=0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut start_line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut start_line).unwrap();
+        (Serving { child, start_line }, port)
+    };
+    for host in ["localhost", "127.0.0.1"] {
+        let (server, port) = serve(host);
+        let words = format!("/job:worker/task:0 is ready at grpc://localhost:{port}; cluster: 1 worker");
+        assert!(server.start_line.contains(&words), "{}", server.start_line);
+        assert_eq!(listeners(&port), ["0100007F"]);
+    }
+    // An address of the documentation; no machine has it.
+    let (mut server, port) = serve("192.0.2.1");
+    let words = format!("is ready at grpc://localhost:{port}, on all interfaces; cluster: 1 worker");
+    assert!(server.start_line.contains(&words), "{}", server.start_line);
+    assert_eq!(listeners(&port), ["00000000"]);
+    let mut warning = String::new();
+    BufReader::new(server.child.stderr.take().unwrap()).read_line(&mut warning).unwrap();
+    for words in ["WARN", "/job:worker/task:0 at 192.0.2.1", "no address of this machine"] {
+        assert!(warning.contains(words), "{warning}");
+    }
+}
+
 #[test]
 fn status_shows_every_task() {
     let (ps, worker) = (free_address(), free_address());

@@ -85,7 +85,7 @@ fn a_cluster_learns_digits_and_a_second_run_goes_on() {
     let outcome = trained(&dir, &["--steps", "400", "--json"]);
     let result = json(&outcome);
     assert_eq!(result["first_step"], saved, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains(&format!("; goes on at step {saved}\n")), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(&format!("; resuming at step {saved}\n")), "{}", outcome.stderr);
     assert!(result["steps"].as_i64().unwrap() >= 400 && result["accuracy"].as_f64().unwrap() > 0.85);
     assert_eq!(result["log_dir"], dir.as_str());
     assert!(result["steps_per_second"].as_f64().unwrap() > 0.0 && result["seconds"].as_f64().unwrap() > 0.0);
@@ -157,7 +157,7 @@ fn ctrl_c_saves_the_model_and_leaves_nothing_running() {
         assert!(saved > 0);
         let last = outcome.stderr.lines().last().unwrap();
         assert!(
-            last.starts_with(&format!("Stopped at step {saved} of 1000000; the model is saved. To go on: ")),
+            last.starts_with(&format!("Stopped at step {saved} of 1000000; the model is saved. To resume: ")),
             "{last}"
         );
         assert!(last.contains(&format!(" train mnist --log_dir {dir} --steps 1000000")), "{last}");
@@ -199,7 +199,7 @@ fn the_loss_of_a_parameter_server_is_one_sentence_and_that_of_a_worker_holds_nob
     kill_task(launcher, "--task_index=1");
     running.wait_for_error_line(|line| {
         let words = "was killed by SIGKILL after";
-        (line.contains(words) && line.ends_with("the others go on without it")).then_some(())
+        (line.contains(words) && line.ends_with("the others continue without it")).then_some(())
     });
     wait_for_steps(&mut running);
     kill_task(launcher, "--job_name=ps");
@@ -217,7 +217,7 @@ fn synchronous_rounds_go_on_without_a_backup_worker_and_end_without_one_more() {
     wait_for_steps(&mut running);
     let launcher = running.id();
     kill_task(launcher, "--task_index=2");
-    running.wait_for_error_line(|line| line.ends_with("the others go on without it").then_some(()));
+    running.wait_for_error_line(|line| line.ends_with("the others continue without it").then_some(()));
     wait_for_steps(&mut running);
     kill_task(launcher, "--task_index=1");
     assert_error(&running.finish(), 1, "worker/1 was killed by SIGKILL after ");
@@ -252,7 +252,7 @@ fn assert_goes_on(dir: &str, steps: &str, first_step: i64, warning: Option<&str>
     let outcome = trained(dir, &["--steps", steps, "--json"]);
     let result = json(&outcome);
     assert_eq!(result["first_step"], first_step, "{}", outcome.stderr);
-    let says_where = outcome.stderr.contains(&format!("; goes on at step {first_step}\n"));
+    let says_where = outcome.stderr.contains(&format!("; resuming at step {first_step}\n"));
     assert_eq!(says_where, first_step > 0, "{}", outcome.stderr);
     let warnings: Vec<&str> =
         outcome.stderr.lines().filter(|line| line.to_lowercase().contains("warn")).collect();
@@ -303,7 +303,7 @@ fn a_checkpoint_of_another_model_is_named() {
     assert_error(
         &outcome,
         1,
-        "has a checkpoint of a network with 16 hidden units, not 100: go on with it by --hidden_units=16",
+        "has a checkpoint of a network with 16 hidden units, not 100: resume it with --hidden_units=16",
     );
 
     let (_directory, dir) = log_dir();
@@ -426,6 +426,6 @@ fn a_training_that_diverges_says_so() {
         "the loss is not a number any more: train afresh, with a lower --learning_rate",
     );
     // There is nothing to go on from, so nothing says so, and the ruined model is not the newest.
-    assert!(!outcome.stderr.contains("to go on"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("to resume"), "{}", outcome.stderr);
     assert_eq!(saved_step(&dir), Some(0));
 }

@@ -1,11 +1,12 @@
 //! Addresses of tasks, `host:port`, and session targets, `grpc://host:port`.
 //!
 //! Addresses are checked where they enter, because a wrong one otherwise shows itself as a wait without end. They stay
-//! the text the user wrote: what is printed, compared and dialled is the same.
+//! the text the user wrote: what is printed, compared and dialled is the same. Only blanks go: TensorFlow takes
+//! `localhost: 2222`, which is easily written, and so do we, before and after each part.
 
 use std::net::Ipv6Addr;
 
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Result, Status, excerpt};
 
 /// The longest name DNS can carry.
 const MAX_HOST_BYTES: usize = 253;
@@ -15,7 +16,7 @@ const SCHEME: &str = "grpc://";
 /// Splits `host:port`. The host of an IPv6 address, which must stand in brackets, comes without them.
 pub fn split(address: &str) -> Result<(&str, u16)> {
     parts(address).map_err(|why| {
-        let shown: String = address.chars().take(100).collect();
+        let shown = excerpt(address);
         Status::invalid_argument(format!("malformed address '{shown}': {why}; expected HOST:PORT"))
     })
 }
@@ -25,6 +26,7 @@ fn parts(address: &str) -> Result<(&str, u16), String> {
     if let Some((scheme, _)) = address.split_once("://") {
         return Err(format!("it begins with a scheme, '{scheme}://'"));
     }
+    let address = address.trim();
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let Some((host, after)) = rest.split_once(']') else {
@@ -34,10 +36,11 @@ fn parts(address: &str) -> Result<(&str, u16), String> {
             if plain.parse::<Ipv6Addr>().is_err() {
                 return Err(format!("'{host}' is not an IPv6 address"));
             }
-            (host, after.strip_prefix(':').ok_or("it has no port")?)
+            (host, after.trim_start().strip_prefix(':').ok_or("it has no port")?)
         }
         None => {
             let (host, port) = address.rsplit_once(':').ok_or("it has no port")?;
+            let host = host.trim_end();
             if host.contains(':') {
                 return Err("an IPv6 address must stand in brackets, like [::1]:2222".into());
             }
@@ -45,6 +48,7 @@ fn parts(address: &str) -> Result<(&str, u16), String> {
             (host, port)
         }
     };
+    let port = port.trim_start();
     if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("its port '{port}' is not a number"));
     }
@@ -67,6 +71,11 @@ fn check_host(host: &str) -> Result<(), String> {
     }
 }
 
+/// The address without blanks.
+pub(crate) fn without_blanks(address: &str) -> String {
+    address.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
 /// A form in which two spellings of one address are equal.
 pub(crate) fn normalised(host: &str, port: u16) -> (String, u16) {
     (host.to_lowercase(), port)
@@ -80,24 +89,25 @@ pub(crate) fn normalised(host: &str, port: u16) -> (String, u16) {
 /// assert!(from_target("http://localhost:2222").is_err());
 /// # Ok::<(), tensorfleet_core::Status>(())
 /// ```
-pub fn from_target(target: &str) -> Result<&str> {
+pub fn from_target(target: &str) -> Result<String> {
     let wrong = |why: String| {
-        let shown: String = target.chars().take(100).collect();
+        let shown = excerpt(target);
         Status::invalid_argument(format!(
             "cannot connect to '{shown}': {why}; expected HOST:PORT or grpc://HOST:PORT"
         ))
     };
-    let address = match target.split_once("://") {
-        _ if target.starts_with(SCHEME) => &target[SCHEME.len()..],
+    let text = target.trim();
+    let address = match text.split_once("://") {
+        _ if text.starts_with(SCHEME) => &text[SCHEME.len()..],
         Some((scheme, _)) => return Err(wrong(format!("there is no way to speak '{scheme}://'"))),
-        None => target,
+        None => text,
     };
     let address = address.strip_suffix('/').unwrap_or(address);
     let (_, port) = parts(address).map_err(wrong)?;
     if port == 0 {
         return Err(wrong("nobody can be reached at port 0".into()));
     }
-    Ok(address)
+    Ok(without_blanks(address))
 }
 
 #[cfg(test)]
@@ -129,6 +139,8 @@ mod tests {
             ("[localhost]:1", "is not an IPv6 address"),
             ("grpc://host:1", "begins with a scheme"),
             ("ho st:1", "character ' '"),
+            ("host:1 2", "is not a number"),
+            ("[:: 1]:1", "is not an IPv6 address"),
             ("höst:1", "character 'ö'"),
             ("", "has no port"),
         ] {
@@ -137,6 +149,18 @@ mod tests {
             assert!(status.text().contains(&format!("'{address}'")), "{address}: {status}");
         }
         assert!(split(&format!("{}:1", "a".repeat(300))).unwrap_err().text().contains("253 bytes"));
+    }
+
+    /// TensorFlow 1.15.5 and 2.21 take a blank before the port, in clusters and in targets.
+    #[test]
+    fn blanks_around_host_and_port_are_no_part_of_an_address() {
+        for text in ["localhost: 2222", "localhost:\t2222", " localhost:2222 ", "localhost : 2222"] {
+            assert_eq!(split(text).unwrap(), ("localhost", 2222), "{text}");
+            assert_eq!(without_blanks(text), "localhost:2222");
+            assert_eq!(from_target(&format!("grpc://{text}")).unwrap(), "localhost:2222");
+        }
+        assert_eq!(split("[::1]: 2222").unwrap(), ("::1", 2222));
+        assert_eq!(from_target(" grpc://[::1]: 2222/").unwrap(), "[::1]:2222");
     }
 
     #[test]

@@ -9,29 +9,42 @@
 
 pub mod address;
 mod client;
+mod client_id;
 mod cluster_spec;
+mod default_placement;
+mod environment;
+mod fair_share;
 mod graph_version;
+mod idle_memory;
 mod io;
+mod listening;
 mod local_tasks;
 mod master;
+mod members;
+mod numbered_request;
 mod peers;
 mod random;
+mod relief;
 mod request_log;
 mod server;
 mod service;
 mod status;
 mod survey;
 mod tasks;
+mod users;
 mod wire;
 mod worker;
 mod worker_api;
 
 pub use client::{ConnectOptions, RemoteCallable, RemotePartialRun, RemoteRunOptions, RemoteSession, reset};
+pub use client_id::ClientId;
 pub use cluster_spec::{ClusterSpec, TaskId, TfConfig};
+pub use default_placement::DefaultPlacement;
+pub use environment::Environment;
 pub use server::{Server, ServerOptions};
-pub use status::{MasterSessionStatus, StepStatus, TaskStatus, Totals, WorkerSessionStatus};
+pub use status::{MasterSessionStatus, RoundStatus, StepStatus, TaskStatus, Totals, WorkerSessionStatus};
 pub use survey::{Finding, TaskState, request_stop, survey};
-pub use tensorfleet_rpc::keep_freed_memory;
+pub use tensorfleet_rpc::{keep_freed_memory, release_freed_memory};
 
 // The catalogue that tests link.
 #[cfg(test)]

@@ -19,10 +19,11 @@ use tensorfleet_proto::tensorflow::DeviceAttributes;
 use tensorfleet_rpc::{Channel, ChannelOptions};
 
 use crate::cluster_spec::{ClusterSpec, TaskId};
-use crate::local_tasks;
+use crate::local_tasks::LocalTasks;
+use crate::status::TaskStatus;
 use crate::tasks::Spawner;
 use crate::wire::remote_worker::{RemoteWorker, TensorStream};
-use crate::worker_api::{NewWorkerSession, RunGraph, RunGraphOutput, SessionRef, WorkerApi};
+use crate::worker_api::{NewWorkerSession, RunGraph, RunGraphOutput, SessionRef, Waits, WorkerApi};
 
 /// The tasks of a cluster as one of them sees them.
 pub(crate) struct Peers {
@@ -30,24 +31,27 @@ pub(crate) struct Peers {
     options: ChannelOptions,
     spawner: Spawner,
     clock: Clock,
+    local: LocalTasks,
     workers: RwLock<FxHashMap<String, RemoteWorker>>,
 }
 
 impl Peers {
-    /// The tasks of `spec`, called through channels with these options. What is sent without waiting for the answer is
-    /// sent by `spawner`; how long it may be kept back is measured by `clock`.
+    /// The tasks of `spec`, those in `local` called directly, others through channels with these options. What is sent
+    /// without waiting for the answer is sent by `spawner`; how long it may be kept back is measured by `clock`.
     pub(crate) fn new(
         spec: Arc<ClusterSpec>,
         options: ChannelOptions,
         spawner: Spawner,
         clock: Clock,
+        local: LocalTasks,
     ) -> Peers {
-        Peers { spec, options, spawner, clock, workers: RwLock::default() }
+        Peers { spec, options, spawner, clock, local, workers: RwLock::default() }
     }
 
     /// The tasks of another cluster, called in the same way.
     pub(crate) fn of_cluster(&self, spec: Arc<ClusterSpec>) -> Peers {
-        Peers::new(spec, self.options.clone(), self.spawner.clone(), self.clock.clone())
+        let (options, spawner, clock) = (self.options.clone(), self.spawner.clone(), self.clock.clone());
+        Peers::new(spec, options, spawner, clock, self.local.clone())
     }
 
     /// The cluster.
@@ -75,8 +79,8 @@ impl Peers {
 
     fn worker_of(&self, job: &str, index: u32) -> Result<WorkerInterface> {
         let address = self.spec.address(job, index)?;
-        match local_tasks::worker_at(address) {
-            Some(worker) => Ok(WorkerInterface::Local(worker)),
+        match self.local.worker_at(address) {
+            Some(worker) => Ok(WorkerInterface::Local(worker, self.spawner.clone())),
             None => self.remote(address).map(WorkerInterface::Remote),
         }
     }
@@ -103,8 +107,8 @@ impl Peers {
 /// A task's worker.
 #[derive(Clone)]
 pub(crate) enum WorkerInterface {
-    /// In this process.
-    Local(Arc<dyn WorkerApi>),
+    /// In this process; what takes long is done by the spawner.
+    Local(Arc<dyn WorkerApi>, Spawner),
     Remote(RemoteWorker),
 }
 
@@ -122,13 +126,13 @@ pub(crate) struct Introduction {
 impl WorkerInterface {
     /// Whether its tensors are in this process's memory.
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self, WorkerInterface::Local(_))
+        matches!(self, WorkerInterface::Local(..))
     }
 
     /// Where it is, for messages to people.
     pub(crate) fn place(&self) -> &str {
         match self {
-            WorkerInterface::Local(_) => "this process",
+            WorkerInterface::Local(..) => "this process",
             WorkerInterface::Remote(worker) => worker.address(),
         }
     }
@@ -141,7 +145,7 @@ impl WorkerInterface {
         deadline: Instant,
     ) -> Result<Introduction> {
         match self {
-            WorkerInterface::Local(worker) => {
+            WorkerInterface::Local(worker, _) => {
                 Ok(Introduction { devices: worker.devices(), fingerprint: None })
             }
             WorkerInterface::Remote(worker) => {
@@ -154,27 +158,42 @@ impl WorkerInterface {
     /// The status document of a task that has given a fingerprint.
     pub(crate) async fn status_document(&self, deadline: Instant) -> Result<Bytes> {
         match self {
-            WorkerInterface::Local(_) => Err(Status::internal("a task of this process tells no status")),
+            WorkerInterface::Local(..) => Err(Status::internal("a task of this process tells no status")),
             WorkerInterface::Remote(worker) => worker.status_document(deadline).await,
         }
     }
 
     pub(crate) async fn create_session(&self, new: NewWorkerSession) -> Result<()> {
         match self {
-            WorkerInterface::Local(worker) => worker.create_session(new),
+            WorkerInterface::Local(worker, _) => worker.create_session(new),
             WorkerInterface::Remote(worker) => worker.create_session(new).await,
         }
     }
 
     pub(crate) fn delete_session(&self, handle: &str) -> Notification {
         match self {
-            WorkerInterface::Local(worker) => {
+            WorkerInterface::Local(worker, _) => {
                 worker.delete_session(handle);
                 future::ok(()).boxed()
             }
             WorkerInterface::Remote(worker) => {
+                worker.owe_session_end(handle);
                 let (worker, handle) = (worker.clone(), handle.to_string());
                 async move { worker.delete_session(handle).await }.boxed()
+            }
+        }
+    }
+
+    /// Lets what a session does there between its steps rest until the next one. A TensorFlow server has no such thing.
+    pub(crate) fn pause_session(&self, handle: &str) -> Notification {
+        match self {
+            WorkerInterface::Local(worker, _) => {
+                worker.pause_session(handle);
+                future::ok(()).boxed()
+            }
+            WorkerInterface::Remote(worker) => {
+                let (worker, handle) = (worker.clone(), handle.to_string());
+                async move { worker.pause_session(handle).await }.boxed()
             }
         }
     }
@@ -182,14 +201,12 @@ impl WorkerInterface {
     /// Registers a partition and gives its handle.
     pub(crate) async fn register_graph(&self, session: &str, graph: Graph) -> Result<String> {
         match self {
-            WorkerInterface::Local(worker) => {
+            WorkerInterface::Local(worker, spawner) => {
                 let (worker, session) = (worker.clone(), session.to_string());
                 let register =
                     move || worker.register_graph(&SessionRef::local(&session), graph.to_graph_def());
                 // Compiling a big graph takes long; other calls must not wait for it.
-                let registered = tokio::task::spawn_blocking(register).await;
-                registered
-                    .map_err(|error| Status::internal(format!("registering a graph failed: {error}")))?
+                spawner.do_long_work("registering a graph", register).await
             }
             WorkerInterface::Remote(worker) => worker.register_graph(session, graph.to_graph_def()).await,
         }
@@ -197,7 +214,7 @@ impl WorkerInterface {
 
     pub(crate) fn deregister_graph(&self, session: &str, graph: &str) -> Notification {
         match self {
-            WorkerInterface::Local(worker) => {
+            WorkerInterface::Local(worker, _) => {
                 let done = worker.deregister_graph(&SessionRef::local(session), graph);
                 future::ready(done).boxed()
             }
@@ -212,7 +229,7 @@ impl WorkerInterface {
     /// Runs a partition there. Dropping the future cancels it.
     pub(crate) async fn run_graph(&self, request: RunGraph) -> Result<RunGraphOutput> {
         match self {
-            WorkerInterface::Local(worker) => worker.run_graph(request).await,
+            WorkerInterface::Local(worker, _) => worker.run_graph(request).await,
             WorkerInterface::Remote(worker) => worker.run_graph(request).await,
         }
     }
@@ -220,15 +237,29 @@ impl WorkerInterface {
     /// Sees to it that the worker forgets a step, at once if something of it may still run. Does not wait for it.
     pub(crate) fn cleanup_step(&self, step_id: i64, went_well: bool) {
         match self {
-            WorkerInterface::Local(worker) => worker.cleanup_step(step_id),
+            WorkerInterface::Local(worker, _) => worker.cleanup_step(step_id),
             WorkerInterface::Remote(worker) => worker.cleanup_step(step_id, went_well),
+        }
+    }
+
+    /// Its steps and rounds, and what they wait for; `Unimplemented` if it is a TensorFlow server.
+    pub(crate) async fn waits(&self, deadline: Instant) -> Result<Waits> {
+        match self {
+            WorkerInterface::Local(worker, _) => Ok(worker.waits()),
+            WorkerInterface::Remote(worker) => {
+                let document = worker.status_document(deadline).await?;
+                let status: TaskStatus = serde_json::from_slice(&document)
+                    .map_err(|error| Status::internal(format!("its status cannot be read: {error}")))?;
+                let incarnation = u64::from_str_radix(&status.incarnation, 16).unwrap_or_default();
+                Ok(Waits { incarnation, steps: status.steps, rounds: status.rounds })
+            }
         }
     }
 
     /// Empties containers; without names the default one.
     pub(crate) async fn cleanup_all(&self, containers: &[String]) -> Result<()> {
         match self {
-            WorkerInterface::Local(worker) => {
+            WorkerInterface::Local(worker, _) => {
                 worker.cleanup_all(containers);
                 Ok(())
             }
@@ -239,7 +270,7 @@ impl WorkerInterface {
     /// Waits for a tensor of a step there. Dropping the future withdraws the request.
     pub(crate) async fn recv_tensor(&self, step_id: i64, key: &RendezvousKey) -> Result<Transfer> {
         match self {
-            WorkerInterface::Local(worker) => worker.recv_tensor(step_id, key.clone(), 0).await,
+            WorkerInterface::Local(worker, _) => worker.recv_tensor(step_id, key.clone(), 0).await,
             WorkerInterface::Remote(worker) => worker.recv_tensor(step_id, key).await,
         }
     }
@@ -248,7 +279,7 @@ impl WorkerInterface {
     /// than one, and a TensorFlow server cannot.
     pub(crate) fn batch_address(&self) -> Option<&str> {
         match self {
-            WorkerInterface::Local(_) => None,
+            WorkerInterface::Local(..) => None,
             WorkerInterface::Remote(worker) => worker.takes_batches().then(|| worker.address()),
         }
     }
@@ -261,7 +292,7 @@ impl WorkerInterface {
         keys: impl Iterator<Item = &RendezvousKey>,
     ) -> Result<TensorStream> {
         match self {
-            WorkerInterface::Local(_) => {
+            WorkerInterface::Local(..) => {
                 Err(Status::unimplemented("a worker of this process gives one tensor at a time"))
             }
             WorkerInterface::Remote(worker) => worker.recv_tensors(step_id, keys).await,

@@ -1,5 +1,6 @@
 //! [`Server`]: one task's membership in a cluster, on one port.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,35 +9,41 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tensorfleet_core::clock::Clock;
-use tensorfleet_core::{Result, Status, Tensor, ensure, memory};
+use tensorfleet_core::{Result, Status, Tensor, memory};
 use tensorfleet_kernel::file_access::FileAccess;
 use tensorfleet_proto::tensorflow::ConfigProto;
-use tensorfleet_rpc::{ChannelOptions, Limits, Listener, serve};
+use tensorfleet_rpc::{ChannelOptions, Handler, Limits, Listener, Network, serve};
 use tensorfleet_runtime::Task;
-use tensorfleet_threads::{ThreadCounts, Threads};
+use tensorfleet_threads::ThreadCounts;
 use tokio::sync::watch;
 
 use crate::address;
 use crate::cluster_spec::{ClusterSpec, TaskId};
+use crate::default_placement::DefaultPlacement;
+use crate::environment::Environment;
+use crate::idle_memory::IdleMemory;
 use crate::io;
-use crate::local_tasks::{self, Announced, CallableResult, LocalTask};
-use crate::master::Master;
+use crate::listening;
+use crate::local_tasks::{Announced, CallableResult, LocalTask, LocalTasks};
+use crate::master::{Master, SessionDefaults};
+use crate::members::{self, Members};
+use crate::numbered_request::NumberedRequest;
 use crate::peers::Peers;
 use crate::request_log::RequestLog;
 use crate::service::{ServerControl, Services};
-use crate::status::{self, StepStatus, TaskStatus, Totals, WorkerSessionStatus};
+use crate::status::{self, TaskStatus, Totals, WorkerSessionStatus};
 use crate::tasks::TaskOwner;
 use crate::worker::Worker;
-use crate::worker_api::WorkerApi;
+use crate::worker_api::{Waits, WorkerApi};
 
-/// How often forgotten things are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// How often forgotten things are looked for: what the dead leave behind has to rest within a second or two.
+const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// How long a new session waits for tasks that are not there yet.
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long calls under way may take after a server was told to stop, whatever was asked for.
 const MAX_STOP_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How long closing sessions may take when a server ends.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a server that ends with its sessions looks whether there are any.
 const IDLE_CHECK_EVERY: Duration = Duration::from_millis(250);
 /// How long calls under way may take after somebody asked the server to end.
@@ -51,7 +58,8 @@ pub struct ServerOptions {
     pub job: String,
     /// The index of this task in its job.
     pub task: u32,
-    /// Where to listen, as `host:port` or `host`; by default all interfaces, on the port the cluster names.
+    /// Where to listen, as `host:port` or `host`. By default on the port the cluster names: on the loopback interface if the cluster
+    /// knows this task as `localhost` or another loopback address, else on all interfaces.
     pub bind: Option<String>,
     /// Settings of all sessions on this server; they win over a client's. `intra_op_parallelism_threads` and
     /// `inter_op_parallelism_threads` size the server's own threads: a client's are not asked, as in TensorFlow.
@@ -60,11 +68,25 @@ pub struct ServerOptions {
     pub session_timeout: Duration,
     /// How long a task may be silent, while it owes an answer, before it is given up. `None`: 15 seconds.
     pub peer_timeout: Option<Duration>,
-    /// How many bytes the requests under way may take together; more are refused with `ResourceExhausted`. `None`: most of
-    /// the machine's memory.
+    /// How many bytes the requests under way may take together; more are refused with `ResourceExhausted`. `None`: three
+    /// quarters of what the process may take.
     pub max_pending_bytes: Option<usize>,
+    /// In this time a message that is being received must have got on, or it is given up. `None`: 30 seconds.
+    pub stall_timeout: Option<Duration>,
+    /// A connection that has not brought a request by then is closed. `None`: 20 seconds.
+    pub first_request_timeout: Option<Duration>,
+    /// A connection without requests for this long is closed, unless its client has a session. `None`: ten minutes.
+    pub idle_timeout: Option<Duration>,
+    /// How many bytes the values, buffers and graphs of this process may take; more are refused with `ResourceExhausted`. It
+    /// holds for all servers and sessions of the process. `None`: most of what the system grants (see `docs/fault-tolerance.md`).
+    pub max_memory_bytes: Option<usize>,
     /// The directories below which graphs may read and write files. Empty: wherever this process may, as in TensorFlow.
     pub file_roots: Vec<PathBuf>,
+    /// Where nodes go that fit several tasks.
+    pub default_placement: DefaultPlacement,
+    /// Called when the server has been idle for some seconds, or a session has ended and none is at work. For a program that is
+    /// nothing but a server, to give back memory of the whole process (`release_freed_memory`), which a library leaves alone.
+    pub on_idle: Option<fn()>,
     /// Ends the server by itself once sessions have come and gone, and none has come back for this long.
     pub until_done: Option<Duration>,
 }
@@ -81,7 +103,13 @@ impl ServerOptions {
             session_timeout: DEFAULT_SESSION_TIMEOUT,
             peer_timeout: None,
             max_pending_bytes: None,
+            stall_timeout: None,
+            first_request_timeout: None,
+            idle_timeout: None,
+            max_memory_bytes: None,
             file_roots: Vec::new(),
+            default_placement: DefaultPlacement::default(),
+            on_idle: None,
             until_done: None,
         }
     }
@@ -99,6 +127,7 @@ impl ServerOptions {
 /// ```
 pub struct Server {
     core: Arc<ServerCore>,
+    services: Arc<Services>,
 }
 
 /// What all calls to a server share.
@@ -107,7 +136,8 @@ pub(crate) struct ServerCore {
     cluster: Arc<ClusterSpec>,
     /// The address the cluster knows it by.
     address: String,
-    port: u16,
+    /// Where it listens.
+    listening: SocketAddr,
     worker: Arc<Worker>,
     master: Arc<Master>,
     peers: Arc<Peers>,
@@ -126,23 +156,48 @@ pub(crate) struct ServerCore {
 impl Server {
     /// Starts a server: when this returns, it listens.
     pub fn start(options: ServerOptions) -> Result<Server> {
+        Server::start_in(options, Environment::of_process())
+    }
+
+    /// Starts a server somewhere else than in this process at large.
+    pub fn start_in(options: ServerOptions, environment: Environment) -> Result<Server> {
         let ServerOptions {
-            cluster, job, task, bind, config, session_timeout, file_roots, until_done, ..
+            cluster,
+            job,
+            task,
+            bind,
+            config,
+            session_timeout,
+            file_roots,
+            until_done,
+            on_idle,
+            ..
         } = options;
         let counts =
             ThreadCounts::new(config.intra_op_parallelism_threads, config.inter_op_parallelism_threads)?;
-        let threads = Threads::with_counts(counts).for_server();
+        let threads = environment.threads(counts);
         let files = match file_roots.is_empty() {
             true => FileAccess::EVERYWHERE,
             false => FileAccess::below(&file_roots)?,
         };
         let channels =
             options.peer_timeout.map_or_else(ChannelOptions::default, ChannelOptions::with_peer_timeout);
+        let channels = ChannelOptions { network: environment.network.clone(), ..channels };
+        if let Some(bytes) = options.max_memory_bytes {
+            memory::set_limit_bytes(bytes);
+        }
         let limits = options.max_pending_bytes.map_or_else(Limits::default, Limits::pending_bytes);
+        let limits = Limits {
+            stall_timeout: options.stall_timeout.unwrap_or(limits.stall_timeout),
+            first_request_timeout: options.first_request_timeout.unwrap_or(limits.first_request_timeout),
+            idle_timeout: options.idle_timeout.unwrap_or(limits.idle_timeout),
+            ..limits
+        };
         let address = cluster.address(&job, task)?.to_string();
-        let (_, port) = address::split(&address)?;
-        let listener = Listener::bind(&bind_address(bind.as_deref(), port)?)?;
-        let port = listener.address().port();
+        let (host, port) = address::split(&address)?;
+        let listener = environment.listen(&listening::bind_address(bind.as_deref(), host, port)?, port)?;
+        let (host, listening) = (host.to_string(), listener.address());
+        let port = listening.port();
         // A one-task cluster may leave the choice of the port to the system.
         let (address, cluster) = match address.strip_suffix(":0") {
             Some(host) => {
@@ -153,8 +208,13 @@ impl Server {
         };
         let cluster = Arc::new(cluster);
         let own = TaskId::new(&job, task);
-        let (clock, tasks) = (Clock::system(), TaskOwner::new(io::handle().clone()));
-        let peers = Arc::new(Peers::new(cluster.clone(), channels, tasks.spawner(), clock.clone()));
+        let Environment { runtime, network, local_tasks, long_work, .. } = environment;
+        let (clock, tasks) = (Clock::system(), TaskOwner::new(runtime.clone()).with_long_work(long_work));
+        let spawner = tasks.spawner();
+        let introduction = members::introduction(&own.full_name(), &cluster);
+        let channels = ChannelOptions { introduction: Arc::new(introduction), ..channels };
+        let peers = Peers::new(cluster.clone(), channels, spawner, clock.clone(), local_tasks.clone());
+        let peers = Arc::new(peers);
         let task = Task::new(&job, task, files, threads);
         let incarnation = task.incarnation();
         let worker = Arc::new(Worker::new(task, peers.clone(), clock.clone()));
@@ -163,7 +223,7 @@ impl Server {
             incarnation,
             worker.clone(),
             peers.clone(),
-            config,
+            SessionDefaults { config, default_placement: options.default_placement },
             session_timeout,
             clock.clone(),
         );
@@ -171,7 +231,7 @@ impl Server {
             task: own,
             cluster,
             address,
-            port,
+            listening,
             worker,
             master: Arc::new(master),
             peers,
@@ -183,13 +243,26 @@ impl Server {
             announced: Mutex::default(),
             _tasks: tasks,
         });
-        core.announce();
+        let services = Arc::new(Services {
+            members: Arc::new(Members::new(&core.cluster)),
+            worker: core.worker.clone(),
+            master: core.master.clone(),
+            cluster: core.cluster.clone(),
+            request_log: RequestLog::new(core.clock.clone()),
+            server: core.clone(),
+        });
+        core.announce(&local_tasks);
+        if bind.is_none() && network.is_none() {
+            let task = core.task.clone();
+            let warning = async move { listening::warn_of_foreign_address(&task, &host).await };
+            core.peers.spawner().spawn(warning);
+        }
         #[expect(
             clippy::disallowed_methods,
             reason = "not a task of the server's own: it outlives the `Server` by as long as closing the sessions takes"
         )]
-        io::handle().spawn(run(core.clone(), listener, limits, until_done));
-        Ok(Server { core })
+        runtime.spawn(run(core.clone(), services.clone(), listener, network, limits, until_done, on_idle));
+        Ok(Server { core, services })
     }
 
     /// A cluster of one task, `/job:local/task:0`, on a free port of the local host.
@@ -201,7 +274,7 @@ impl Server {
 
     /// What a client connects to: `grpc://localhost:2222`.
     pub fn target(&self) -> String {
-        format!("grpc://localhost:{}", self.core.port)
+        format!("grpc://{}:{}", listening::host_for_clients(self.core.listening), self.port())
     }
 
     /// The address other tasks reach this one by.
@@ -211,7 +284,12 @@ impl Server {
 
     /// The port it listens on.
     pub fn port(&self) -> u16 {
-        self.core.port
+        self.core.listening.port()
+    }
+
+    /// Whether it listens on all interfaces of this machine.
+    pub fn is_on_all_interfaces(&self) -> bool {
+        self.core.listening.ip().is_unspecified()
     }
 
     /// The cluster, with the port that was chosen if the system chose it.
@@ -240,6 +318,11 @@ impl Server {
     pub fn status(&self) -> TaskStatus {
         self.core.status()
     }
+
+    /// What answers the calls that come through the port, for calls that come another way.
+    pub fn handler(&self) -> Arc<dyn Handler> {
+        self.services.clone()
+    }
 }
 
 impl Drop for Server {
@@ -267,10 +350,11 @@ impl LocalTask for ServerCore {
         session: String,
         callable: i64,
         feeds: Vec<Tensor>,
+        numbered: Option<NumberedRequest>,
     ) -> BoxFuture<'_, CallableResult> {
         let run = async move {
             self.master.touch(&session, None);
-            self.master.run_callable(&session, callable, feeds, 0).await
+            self.master.run_callable(&session, callable, feeds, 0, numbered).await
         };
         run.boxed()
     }
@@ -289,10 +373,10 @@ impl ServerControl for ServerCore {
 
 impl ServerCore {
     /// Lets others of this process find the server.
-    fn announce(self: &Arc<Self>) {
-        let names = vec![self.address.clone(), format!("localhost:{}", self.port)];
+    fn announce(self: &Arc<Self>, local_tasks: &LocalTasks) {
+        let names = vec![self.address.clone(), format!("localhost:{}", self.listening.port())];
         let task: Arc<dyn LocalTask> = self.clone();
-        *self.announced.lock() = Some(local_tasks::announce(&task, names));
+        *self.announced.lock() = Some(local_tasks.announce(&task, names));
     }
 
     fn withdraw(&self) {
@@ -311,21 +395,17 @@ impl ServerCore {
         let sessions = self.worker.report_sessions().into_iter().map(|session| WorkerSessionStatus {
             handle: session.handle,
             graphs: session.graphs,
+            constant_bytes: session.constant_bytes as u64,
             age_seconds: session.age.as_secs_f64(),
             idle_seconds: session.idle.as_secs_f64(),
             master: session.master,
+            orphaned_seconds: session.orphaned.map(|gone| gone.as_secs_f64()),
         });
-        let running = self.worker.report_steps().into_iter().map(|step| StepStatus {
-            step_id: step.id,
-            session: step.session,
-            age_seconds: step.age.as_secs_f64(),
-            state: step.state.to_string(),
-            waiting_for: step.waiting_for,
-        });
+        let Waits { incarnation, steps: running, rounds } = self.worker.waits();
         TaskStatus {
             task: self.task.full_name(),
             address: self.address.clone(),
-            incarnation: format!("{:016x}", self.worker.task().incarnation()),
+            incarnation: format!("{incarnation:016x}"),
             version: env!("CARGO_PKG_VERSION").to_string(),
             pid: std::process::id(),
             uptime_seconds: self.clock.since(self.started).as_secs_f64(),
@@ -335,36 +415,25 @@ impl ServerCore {
             devices: self.worker.devices().into_iter().map(|device| device.name).collect(),
             master_sessions: self.master.report(),
             worker_sessions: sessions.collect(),
-            steps: running.collect(),
+            steps: running,
+            rounds,
             totals: Totals { steps, failed_steps, bytes_sent, bytes_received },
         }
     }
 }
 
-/// TensorFlow listens on all interfaces, whatever host the cluster names; so do we, unless told otherwise.
-fn bind_address(bind: Option<&str>, port: u16) -> Result<String> {
-    match bind {
-        None => Ok(format!("0.0.0.0:{port}")),
-        Some(bind) => match address::split(bind) {
-            Ok(_) => Ok(bind.to_string()),
-            Err(_) => {
-                ensure!(!bind.is_empty(), InvalidArgument, "the address to listen on is empty");
-                Ok(format!("{bind}:{port}"))
-            }
-        },
-    }
-}
-
 /// Serves until told to stop, and then until the calls under way are done or the time for that is over. Meanwhile sweeps,
 /// and ends the server by itself if that was asked for.
-async fn run(core: Arc<ServerCore>, listener: Listener, limits: Limits, until_done: Option<Duration>) {
-    let services = Services {
-        worker: core.worker.clone(),
-        master: core.master.clone(),
-        cluster: core.cluster.clone(),
-        request_log: RequestLog::new(core.clock.clone()),
-        server: core.clone(),
-    };
+async fn run(
+    core: Arc<ServerCore>,
+    services: Arc<Services>,
+    listener: Listener,
+    network: Option<Arc<dyn Network>>,
+    limits: Limits,
+    until_done: Option<Duration>,
+    on_idle: Option<fn()>,
+) {
+    let members = services.members.clone();
     let stopped = || async {
         let mut stop = core.stop.subscribe();
         // The sender lives as long as the server.
@@ -375,7 +444,7 @@ async fn run(core: Arc<ServerCore>, listener: Listener, limits: Limits, until_do
     let shutdown = async {
         stopped().await;
     };
-    let serving = serve(listener, Arc::new(services), limits, shutdown, MAX_STOP_TIMEOUT);
+    let serving = serve(listener, services, limits, shutdown, MAX_STOP_TIMEOUT);
     let too_late = async { tokio::time::sleep(stopped().await).await };
     let done = async {
         match until_done {
@@ -386,7 +455,9 @@ async fn run(core: Arc<ServerCore>, listener: Listener, limits: Limits, until_do
     tokio::select! {
         served = serving => *core.failure.lock() = served.err(),
         () = too_late => tracing::info!("{} ends with calls under way", core.task),
-        () = sweep(&core) => {}
+        () = sweep(&core, on_idle) => {}
+        () = known(&members, &core.cluster, network.as_deref()) => {}
+        () = core.master.watch() => {}
         () = done => {}
     }
     // Sessions whose clients never said goodbye, and those of clients in this process.
@@ -394,12 +465,29 @@ async fn run(core: Arc<ServerCore>, listener: Listener, limits: Limits, until_do
     core.ended.send_replace(true);
 }
 
+/// Finds out where the members of the cluster are. Never ends: the server does.
+async fn known(members: &Members, cluster: &ClusterSpec, network: Option<&dyn Network>) {
+    members.look_up(cluster, network).await;
+    std::future::pending().await
+}
+
 /// Looks for forgotten things. Never ends.
-async fn sweep(core: &ServerCore) {
+async fn sweep(core: &ServerCore, on_idle: Option<fn()>) {
+    let mut idle = IdleMemory::new(core.clock.now());
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         core.worker.sweep();
         core.master.sweep().await;
+        let ended = core.worker.sessions_ended() + core.master.sessions_ended();
+        if idle.is_due(memory::block_requests(), ended, core.clock.now()) {
+            let release = move || {
+                memory::release_freed();
+                on_idle.into_iter().for_each(|on_idle| on_idle());
+                Ok(())
+            };
+            // Fails only with the server.
+            let _ = core.worker.spawner().do_long_work("giving memory back", release).await;
+        }
     }
 }
 

@@ -33,6 +33,9 @@ pub struct TaskStatus {
     pub worker_sessions: Vec<WorkerSessionStatus>,
     /// Steps this task takes part in.
     pub steps: Vec<StepStatus>,
+    /// Rounds of gradients that are collected here, those of accumulators that stand alike together.
+    #[serde(default)]
+    pub rounds: Vec<RoundStatus>,
     /// What has happened since the start.
     pub totals: Totals,
 }
@@ -48,12 +51,21 @@ pub struct MasterSessionStatus {
     pub idle_seconds: f64,
     /// Nodes in its graph.
     pub graph_nodes: usize,
+    /// Bytes in constants of its graph.
+    #[serde(default)]
+    pub constant_bytes: u64,
     /// Signatures planned.
     pub plans: usize,
     /// Steps under way.
     pub running_steps: usize,
     /// The client's address.
     pub client: String,
+    /// For whom its steps wait, in words, if they have for seconds.
+    #[serde(default)]
+    pub waits: Vec<String>,
+    /// How long ago it was noticed that the client is gone, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphaned_seconds: Option<f64>,
 }
 
 /// A master session's share in a task.
@@ -63,12 +75,18 @@ pub struct WorkerSessionStatus {
     pub handle: String,
     /// Registered partitions.
     pub graphs: usize,
+    /// Bytes in constants of these, each counted once.
+    #[serde(default)]
+    pub constant_bytes: u64,
     /// Seconds since it was created.
     pub age_seconds: f64,
     /// Seconds since it was last used.
     pub idle_seconds: f64,
     /// The master's task, if it said so.
     pub master: String,
+    /// How long ago it was noticed that the master is gone, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphaned_seconds: Option<f64>,
 }
 
 /// A step on a task.
@@ -84,6 +102,27 @@ pub struct StepStatus {
     pub state: String,
     /// What it waits for.
     pub waiting_for: Vec<String>,
+}
+
+/// A round of a synchronous training, as accumulators of a task see it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoundStatus {
+    /// The global step that its gradients are computed at.
+    pub step: i64,
+    /// Gradients that have come.
+    pub count: usize,
+    /// Gradients that the chief waits for; nothing if nobody waits.
+    pub required: Option<usize>,
+    /// Workers whose gradients have come.
+    pub given: Vec<String>,
+    /// Workers that have given to an earlier round and not to this one.
+    pub missing: Vec<String>,
+    /// Who took the last round: the chief.
+    pub taker: Option<String>,
+    /// Seconds for which nothing has changed.
+    pub quiet_seconds: f64,
+    /// How many accumulators stand like this.
+    pub accumulators: usize,
 }
 
 /// Counts since the start.

@@ -61,8 +61,8 @@ pub enum TaskState {
 pub fn survey(target: &str, timeout: Duration) -> Result<Vec<Finding>> {
     let address = address::from_target(target)?;
     io::block_on(async {
-        let first = ask(address, timeout).await?;
-        let Answer::Ours(status) = first else { return Ok(vec![finding(None, address, Ok(first))]) };
+        let first = ask(&address, timeout).await?;
+        let Answer::Ours(status) = first else { return Ok(vec![finding(None, &address, Ok(first))]) };
         let others: Vec<(TaskId, String)> = status
             .cluster
             .tasks()

@@ -1,4 +1,4 @@
-//! [`TaskOwner`] and [`Spawner`]: who ends the futures that run by themselves.
+//! [`TaskOwner`] and [`Spawner`]: who ends the futures that run by themselves, and where work goes that takes long.
 //!
 //! A server sends cleanups, goodbyes and acknowledgements that nobody waits for, and drives runs that outlive the calls
 //! they came with. All of these belong to the server: it owns them, hands a [`Spawner`] down to whoever starts them, and
@@ -16,6 +16,17 @@ use tokio::task::JoinSet;
 pub(crate) struct TaskOwner {
     tasks: Arc<Mutex<JoinSet<()>>>,
     runtime: Handle,
+    long_work: LongWork,
+}
+
+/// Where work is done that takes long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LongWork {
+    /// On a thread that may be busy for long.
+    #[default]
+    OnThreads,
+    /// Where it comes up: for those whose time does not pass meanwhile.
+    InPlace,
 }
 
 /// Starts futures for a [`TaskOwner`]. Does nothing once the owner is gone.
@@ -23,17 +34,24 @@ pub(crate) struct TaskOwner {
 pub(crate) struct Spawner {
     tasks: Weak<Mutex<JoinSet<()>>>,
     runtime: Handle,
+    long_work: LongWork,
 }
 
 impl TaskOwner {
     /// Owns nothing yet. Futures will run on `runtime`.
     pub(crate) fn new(runtime: Handle) -> TaskOwner {
-        TaskOwner { tasks: Arc::default(), runtime }
+        TaskOwner { tasks: Arc::default(), runtime, long_work: LongWork::default() }
+    }
+
+    /// Work that takes long is done there.
+    pub(crate) fn with_long_work(self, long_work: LongWork) -> TaskOwner {
+        TaskOwner { long_work, ..self }
     }
 
     /// What starts futures that belong to this owner.
     pub(crate) fn spawner(&self) -> Spawner {
-        Spawner { tasks: Arc::downgrade(&self.tasks), runtime: self.runtime.clone() }
+        let (runtime, long_work) = (self.runtime.clone(), self.long_work);
+        Spawner { tasks: Arc::downgrade(&self.tasks), runtime, long_work }
     }
 }
 
@@ -60,6 +78,20 @@ impl Spawner {
         async move {
             let gone = || Err(Status::internal("a task of this server ended without a result"));
             result.await.unwrap_or_else(|_| gone())
+        }
+    }
+
+    /// Does work that takes long, so that other futures need not wait for it.
+    pub(crate) async fn do_long_work<T: Send + 'static>(
+        &self,
+        what: &str,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match self.long_work {
+            LongWork::InPlace => work(),
+            LongWork::OnThreads => self.runtime.spawn_blocking(work).await.unwrap_or_else(|error| {
+                Err(Status::internal(format!("{what} failed: {error}: this is a bug in Tensorfleet")))
+            }),
         }
     }
 }

@@ -9,6 +9,10 @@ use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, ServerDef, StepStats};
 use tensorfleet_rpc::Connection;
 
+use crate::client_id::ClientId;
+use crate::numbered_request::NumberedRequest;
+use crate::status::{RoundStatus, StepStatus};
+
 /// A worker that can be called directly.
 pub(crate) trait WorkerApi: Send + Sync {
     /// The task's devices.
@@ -19,6 +23,9 @@ pub(crate) trait WorkerApi: Send + Sync {
 
     /// Forgets a session and its graphs, and cancels what it still runs.
     fn delete_session(&self, handle: &str);
+
+    /// Lets what a session does between its steps rest until the next one: its user is away, and may come back.
+    fn pause_session(&self, handle: &str);
 
     /// Compiles a partition and gives its handle. Takes long for a big one.
     fn register_graph(&self, session: &SessionRef<'_>, graph: GraphDef) -> Result<String>;
@@ -42,6 +49,18 @@ pub(crate) trait WorkerApi: Send + Sync {
 
     /// Empties containers; without names the default one.
     fn cleanup_all(&self, containers: &[String]);
+
+    /// Its steps and rounds, and what they wait for.
+    fn waits(&self) -> Waits;
+}
+
+/// Steps and rounds of a task, and what they wait for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waits {
+    /// The task's life; zero if it cannot be told.
+    pub(crate) incarnation: u64,
+    pub(crate) steps: Vec<StepStatus>,
+    pub(crate) rounds: Vec<RoundStatus>,
 }
 
 /// A master, in one of its lives.
@@ -61,6 +80,8 @@ pub(crate) struct NewWorkerSession {
     pub(crate) server: Option<ServerDef>,
     pub(crate) isolate_state: bool,
     pub(crate) master: MasterId,
+    /// Whose session it is, if the client has said so: its earlier ones end.
+    pub(crate) client: Option<ClientId>,
     pub(crate) connection: Option<Connection>,
 }
 
@@ -94,6 +115,8 @@ pub(crate) struct RunGraph {
     pub(crate) wants_trace: bool,
     pub(crate) wants_graph: bool,
     pub(crate) request_id: i64,
+    /// Its number, if its client repeats runs.
+    pub(crate) numbered: Option<NumberedRequest>,
     pub(crate) connection: Option<Connection>,
 }
 

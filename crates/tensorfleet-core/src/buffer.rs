@@ -11,7 +11,7 @@
 //! bytes become elements. The price is one predictable branch on the kind of storage, in a line of memory that the
 //! access (inline) or the reference count (all others) touches anyway.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 
@@ -29,6 +29,26 @@ pub struct Buffer {
     /// Where this view starts in the bytes of `storage`. Invariant: `offset + len` does not lie beyond them.
     offset: usize,
     len: usize,
+}
+
+/// A [`Buffer`] that keeps nothing alive. While there is one, nobody is the only owner of the bytes.
+#[derive(Clone)]
+pub struct WeakBuffer {
+    storage: Weak<Storage>,
+    offset: usize,
+    len: usize,
+}
+
+impl WeakBuffer {
+    /// The buffer, if somebody still has it.
+    pub fn upgrade(&self) -> Option<Buffer> {
+        Some(Buffer { storage: self.storage.upgrade()?, offset: self.offset, len: self.len })
+    }
+
+    /// Whether somebody still has it.
+    pub fn is_used(&self) -> bool {
+        self.storage.strong_count() > 0
+    }
 }
 
 enum Storage {
@@ -73,6 +93,13 @@ impl Buffer {
         Ok(Buffer { storage: Arc::new(storage), offset: 0, len })
     }
 
+    /// `len` bytes of a block that lies ready, with unspecified content; `None` if there is none. Takes no new memory from
+    /// the system.
+    pub fn recycled(len: usize) -> Option<Buffer> {
+        let storage = Storage::Block(Block::recycled(len)?);
+        Some(Buffer { storage: Arc::new(storage), offset: 0, len })
+    }
+
     /// `len` zero bytes.
     pub fn zeroed(len: usize) -> Result<Buffer> {
         let storage =
@@ -89,6 +116,20 @@ impl Buffer {
     /// Number of bytes.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// What the buffer takes besides bytes that are charged to the account.
+    pub(crate) fn header_bytes(&self) -> usize {
+        2 * size_of::<usize>() + size_of::<Storage>()
+    }
+
+    /// The bytes as a value that shares them. Bytes that came as such leave as such: they are not wrapped again each time a value
+    /// goes through a message, since what is wrapped a hundred thousand times cannot be dropped.
+    pub fn to_shared_bytes(&self) -> Bytes {
+        match &*self.storage {
+            Storage::Foreign(bytes) => bytes.slice(self.offset..self.offset + self.len),
+            _ => Bytes::from_owner(self.clone()),
+        }
     }
 
     /// Whether there are no bytes.
@@ -108,6 +149,11 @@ impl Buffer {
             return None;
         }
         Some(Buffer { storage: self.storage.clone(), offset: self.offset + offset, len })
+    }
+
+    /// The same view, without a share in the bytes.
+    pub fn downgrade(&self) -> WeakBuffer {
+        WeakBuffer { storage: Arc::downgrade(&self.storage), offset: self.offset, len: self.len }
     }
 
     /// Whether this is the only owner of writable storage.
@@ -205,6 +251,19 @@ mod tests {
         assert!(buffer.as_bytes_mut().is_none());
     }
 
+    /// A value that is sent and received over and over in one process stays one step away from its memory.
+    #[test]
+    fn bytes_that_go_round_in_circles_do_not_pile_up() {
+        let buffer = Buffer::zeroed(1000).unwrap();
+        let address = buffer.as_bytes().as_ptr();
+        let mut bytes = buffer.to_shared_bytes();
+        for _ in 0..300_000 {
+            bytes = Buffer::from_foreign(bytes).slice(0, 1000).unwrap().to_shared_bytes();
+        }
+        drop(buffer);
+        assert_eq!((bytes.as_ptr(), bytes.len()), (address, 1000));
+    }
+
     #[test]
     fn a_view_writes_its_own_part_once_it_is_the_last() {
         for len in [8, 1000] {
@@ -227,6 +286,16 @@ mod tests {
         let buffer = Buffer::zeroed(16).unwrap().slice(1, 8).unwrap();
         // SAFETY: all bits of a number are valid; that the bytes are not aligned for one is found before they are read.
         let _ = unsafe { buffer.as_elements::<f32>() };
+    }
+
+    #[test]
+    fn a_recycled_buffer_is_one_that_was_freed() {
+        // A size that no other test uses.
+        const LEN: usize = 5_000_011;
+        assert!(Buffer::recycled(LEN).is_none() && Buffer::recycled(0).is_none());
+        drop(Buffer::new(LEN).unwrap());
+        let mut buffer = Buffer::recycled(LEN).unwrap();
+        assert_eq!(buffer.as_bytes_mut().unwrap().len(), LEN);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::excerpt::excerpt;
 use crate::status::{Result, Status};
 
 /// A device specification; unset components match anything.
@@ -141,7 +142,7 @@ impl FromStr for DeviceName {
             return Ok(name);
         }
         let malformed = || {
-            let shown: String = text.chars().take(100).collect();
+            let shown = excerpt(text);
             Status::invalid_argument(format!(
                 "Malformed device specification '{shown}'. \
                  Expected parts like /job:NAME/replica:0/task:0/device:CPU:0, each optional"

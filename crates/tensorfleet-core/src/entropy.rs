@@ -17,7 +17,7 @@ pub fn seed() -> Result<u64> {
 /// It is hashed with keys that the standard library draws from the system once per thread, so it costs no system call,
 /// and who has seen some of these numbers cannot guess the others.
 pub fn nonce() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+    RandomState::new().hash_one(())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use tensorfleet_proto::tensorflow::{
     AttrValue, FullTypeDef, FunctionDefLibrary, GraphDebugInfo, VersionDef, node_def::ExperimentalDebugInfo,
 };
 
+use crate::excerpt::excerpt;
 use crate::status::{Result, Status};
 use crate::{bail, ensure};
 
@@ -278,11 +279,11 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     let start = |byte: u8| byte.is_ascii_alphanumeric() || b"_.>".contains(&byte);
     let valid =
         name.len() <= MAX_NAME_BYTES && name.bytes().next().is_some_and(start) && name.bytes().all(allowed);
-    let shown: String = name.chars().take(100).collect();
     ensure!(
         valid,
         InvalidArgument,
-        "Illegal op name '{shown}': a name starts with a letter, digit, '.' or '_' and goes on with those, '-' and '/'"
+        "Illegal op name '{}': a name starts with a letter, digit, '.' or '_' and goes on with those, '-' and '/'",
+        excerpt(name)
     );
     Ok(())
 }

@@ -1,21 +1,34 @@
-//! Where the bytes of tensors come from: aligned blocks, counted against a limit, recycled when freed.
+//! Memory that graphs take: an account with a limit (`account`), and the aligned blocks that the bytes of tensors live in.
 //!
-//! Two facts shape this module. Fresh pages are expensive: a kernel that writes its result into memory the
+//! Two facts shape the blocks. Fresh pages are expensive: a kernel that writes its result into memory the
 //! operating system has just mapped runs several times slower than into memory used a moment ago, and a
 //! training step allocates the same sizes again and again. So freed blocks of some size are kept, up to a
-//! bound, and handed out again. And sizes come from graphs that anyone may send, so all live blocks count
-//! against one limit; beyond it an allocation is an error, not an abort.
+//! bound, and handed out again. And sizes come from graphs that anyone may send, so all live blocks are charged
+//! to the account; beyond its limit an allocation is an error, not an abort.
 //!
 //! Every block is initialised memory: zeroed when it is new, holding old values when it is recycled. Large blocks are mapped
 //! (`pages`): their zeros cost nothing, and pages nobody writes to, such as those a size was rounded up by, take no memory.
 
+mod account;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod heaps;
 mod pages;
+mod reading;
+mod system;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+
+pub use account::{
+    Charge, Kept, append, check_fits, collect, copy_of, limit_bytes, live_bytes, make_room, set_limit_bytes,
+    vec_of, vec_with_room,
+};
+
+pub use reading::{read_file, read_to_end, read_until};
+pub use system::save_address_space;
 
 use crate::status::{Result, Status};
 
@@ -33,51 +46,46 @@ const KEEP_BYTES: usize = 256 << 20;
 /// Quarter steps between powers of two, so that rounding a size up wastes at most a fifth.
 const CLASSES: usize = 4 * usize::BITS as usize;
 
-static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(0);
-static FREED: Mutex<FreeLists> =
-    Mutex::new(FreeLists { kept_bytes: 0, classes: [const { Vec::new() }; CLASSES] });
+/// How many blocks of a size that is recycled have been asked for.
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+static FREED: Mutex<FreeLists> = Mutex::new(FreeLists::new());
 
-/// Sets how many bytes all live tensors of this process may hold together. The default is four fifths of
-/// the machine's memory.
-pub fn set_limit_bytes(limit: usize) {
-    LIMIT_BYTES.store(limit.max(1), Relaxed);
+/// How many blocks have been asked for, those aside that are too small to be kept: it stands still while nothing is computed.
+pub fn block_requests() -> u64 {
+    REQUESTS.load(Relaxed)
 }
 
-/// The limit in force.
-pub fn limit_bytes() -> usize {
-    match LIMIT_BYTES.load(Relaxed) {
-        0 => {
-            let limit = machine_bytes().map_or(8 << 30, |bytes| bytes / 5 * 4);
-            LIMIT_BYTES.store(limit, Relaxed);
-            limit
-        }
-        limit => limit,
-    }
+/// Gives the blocks that are kept for reuse back to the system.
+pub fn release_freed() {
+    let freed = std::mem::replace(&mut *FREED.lock(), FreeLists::new());
+    drop(freed);
 }
 
-/// Whether `bytes` more would fit below the limit, for what holds tensors and is big by itself.
-pub fn check_fits(bytes: usize) -> Result<()> {
-    Reservation::new(bytes).map(drop)
+/// Tells the C library's allocator to keep what is freed for the next use, until [`trim_heaps`]. This is a setting of the whole
+/// process, so it is for programs to call. It does nothing where the allocator is another one than glibc's; nor do the next two.
+pub fn keep_heaps() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    heaps::keep();
 }
 
-/// Bytes held by live tensors now (small ones, which live inside their header, not counted).
-pub fn live_bytes() -> usize {
-    LIVE_BYTES.load(Relaxed)
+/// To be called by threads that allocate much, once, at their start: what lies free at the end of their heaps can then be given
+/// back by others.
+pub fn mark_heap_of_thread() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    heaps::mark();
 }
 
-fn machine_bytes() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
-    kib.checked_mul(1024)
+/// Gives pages of the C library's heaps that lie free back to the system. Other threads may allocate meanwhile, and wait for it.
+pub fn trim_heaps() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    heaps::trim();
 }
 
 /// An owned, aligned, initialised block of bytes.
 pub(crate) struct Block {
     start: NonNull<u8>,
-    /// Counts what was allocated, which is at least what was asked for.
-    reservation: Reservation,
+    /// For exactly what was allocated, which is at least what was asked for; it stays as it is.
+    charge: Charge,
 }
 
 // SAFETY: a block owns its memory, which the allocator lets any thread use and free.
@@ -100,33 +108,45 @@ impl Block {
         Ok(block)
     }
 
+    /// A block of at least `len` bytes that was freed and kept; `None` if there is none of that size, or no room below the
+    /// limit.
+    pub(crate) fn recycled(len: usize) -> Option<Block> {
+        if len < RECYCLE_FROM {
+            return None;
+        }
+        let (class, capacity) = size_class(len)?;
+        let charge = Charge::new(capacity).ok()?;
+        let start = FREED.lock().take(class, capacity)?;
+        Some(Block { start, charge })
+    }
+
     /// A recycled or a fresh block, and whether it is known to be zero.
     fn obtain(len: usize) -> Result<(Block, bool)> {
         if len < RECYCLE_FROM {
             return Ok((Block::fresh(len.max(1))?, true));
         }
         let (class, capacity) = size_class(len).ok_or_else(|| exhausted(len))?;
-        let reservation = Reservation::new(capacity)?;
-        match FREED.lock().take(class, capacity) {
-            Some(start) => Ok((Block { start, reservation }, false)),
-            None => Ok((Block::allocate(reservation)?, true)),
+        let charge = Charge::new(capacity)?;
+        REQUESTS.fetch_add(1, Relaxed);
+        let recycled = FREED.lock().take(class, capacity);
+        match recycled {
+            Some(start) => Ok((Block { start, charge }, false)),
+            None => Ok((Block::allocate(charge)?, true)),
         }
     }
 
     fn fresh(capacity: usize) -> Result<Block> {
-        Block::allocate(Reservation::new(capacity)?)
+        Block::allocate(Charge::new(capacity)?)
     }
 
-    fn allocate(reservation: Reservation) -> Result<Block> {
-        let capacity = reservation.0;
-        if capacity >= MAP_FROM {
-            let start = pages::map(capacity).ok_or_else(|| exhausted(capacity))?;
-            return Ok(Block { start, reservation });
-        }
-        let layout = layout(capacity).ok_or_else(|| exhausted(capacity))?;
-        // SAFETY: the layout's size is not zero (`len.max(1)`, or a size class).
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| exhausted(capacity))?;
-        Ok(Block { start, reservation })
+    fn allocate(charge: Charge) -> Result<Block> {
+        let capacity = charge.bytes();
+        let start = system_bytes(capacity).or_else(|| {
+            // What is kept for reuse may be what is missing.
+            release_freed();
+            system_bytes(capacity)
+        });
+        Ok(Block { start: start.ok_or_else(|| exhausted(capacity))?, charge })
     }
 
     /// All bytes of the block: at least as many as were asked for.
@@ -134,25 +154,34 @@ impl Block {
         // SAFETY: the block owns the allocation at `start`, which has as many bytes as were reserved, all initialised
         // (zeroed when it was new); nobody writes them while `self` is borrowed, since that takes `&mut self`. `start` is
         // the allocator's own pointer, so borrows of the block, which holds only the address, do not invalidate it.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.reservation.0) }
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.charge.bytes()) }
     }
 
     /// All bytes of the block, for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the block owns the allocation at `start`, which has as many bytes as were reserved, all initialised
         // (zeroed when it was new), and nobody else reaches them while `self` is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.reservation.0) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.charge.bytes()) }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let capacity = self.reservation.0;
+        let capacity = self.charge.bytes();
         if capacity >= RECYCLE_FROM && FREED.lock().keep(self.start, capacity) {
             return;
         }
         free(self.start, capacity);
     }
+}
+
+/// Zeroed bytes from the system, if it has as many.
+fn system_bytes(capacity: usize) -> Option<NonNull<u8>> {
+    if capacity >= MAP_FROM {
+        return pages::map(capacity);
+    }
+    // SAFETY: the layout's size is not zero (`len.max(1)`, or a size class).
+    NonNull::new(unsafe { alloc_zeroed(layout(capacity)?) })
 }
 
 fn layout(capacity: usize) -> Option<Layout> {
@@ -169,40 +198,9 @@ fn free(start: NonNull<u8>, capacity: usize) {
     }
 }
 
-/// Bytes counted against the limit as long as this lives.
-pub(crate) struct Reservation(usize);
-
-impl Reservation {
-    pub(crate) fn new(bytes: usize) -> Result<Reservation> {
-        let live = LIVE_BYTES.fetch_add(bytes, Relaxed);
-        if live.checked_add(bytes).is_none_or(|total| total > limit_bytes()) {
-            LIVE_BYTES.fetch_sub(bytes, Relaxed);
-            return Err(exhausted(bytes));
-        }
-        Ok(Reservation(bytes))
-    }
-}
-
-impl Reservation {
-    /// Counts nothing.
-    pub(crate) fn none() -> Reservation {
-        Reservation(0)
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        LIVE_BYTES.fetch_sub(self.0, Relaxed);
-    }
-}
-
 #[cold]
 fn exhausted(bytes: usize) -> Status {
-    Status::resource_exhausted(format!(
-        "OOM when allocating {bytes} bytes for a tensor: {} bytes are in use and the limit is {} bytes",
-        live_bytes(),
-        limit_bytes()
-    ))
+    account::exhausted(bytes, limit_bytes())
 }
 
 /// The class of a size, and the size rounded up to the class.
@@ -220,14 +218,31 @@ struct FreeLists {
     classes: [Vec<FreedBlock>; CLASSES],
 }
 
-struct FreedBlock(NonNull<u8>);
+struct FreedBlock {
+    start: NonNull<u8>,
+    capacity: usize,
+}
+
 // SAFETY: it owns unused memory, which the allocator lets any thread use and free; whoever takes it out owns it.
 unsafe impl Send for FreedBlock {}
 
+impl Drop for FreedBlock {
+    fn drop(&mut self) {
+        free(self.start, self.capacity);
+    }
+}
+
 impl FreeLists {
+    const fn new() -> FreeLists {
+        FreeLists { kept_bytes: 0, classes: [const { Vec::new() }; CLASSES] }
+    }
+
     fn take(&mut self, class: usize, capacity: usize) -> Option<NonNull<u8>> {
-        let FreedBlock(start) = self.classes.get_mut(class)?.pop()?;
+        let block = self.classes.get_mut(class)?.pop()?;
         self.kept_bytes -= capacity;
+        let start = block.start;
+        // Its memory has a new owner.
+        std::mem::forget(block);
         Some(start)
     }
 
@@ -239,7 +254,7 @@ impl FreeLists {
             return false;
         }
         self.kept_bytes += capacity;
-        self.classes[class].push(FreedBlock(start));
+        self.classes[class].push(FreedBlock { start, capacity });
         true
     }
 }
@@ -267,6 +282,16 @@ mod tests {
         assert_eq!(status.code(), Code::ResourceExhausted);
         let status = Block::new(usize::MAX - 5).map(|_| ()).unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn blocks_that_are_kept_for_reuse_can_be_given_back() {
+        let before = block_requests();
+        drop(Block::new(RECYCLE_FROM * 5).unwrap());
+        release_freed();
+        let block = Block::new(RECYCLE_FROM * 5).unwrap();
+        assert!(block.bytes().len() >= RECYCLE_FROM * 5);
+        assert!(block_requests() >= before + 2);
     }
 
     #[test]

@@ -107,6 +107,7 @@ struct Inner {
     place: Option<Place>,
     derived: bool,
     unreachable: Option<Unreachable>,
+    busy: bool,
 }
 
 /// Why a task could not be reached, as far as this process can tell. Does not travel: to others it is text.
@@ -141,7 +142,14 @@ impl Status {
     /// A status with this code and message.
     #[cold]
     pub fn new(code: Code, text: impl Into<String>) -> Status {
-        Status(Box::new(Inner { code, text: text.into(), place: None, derived: false, unreachable: None }))
+        Status(Box::new(Inner {
+            code,
+            text: text.into(),
+            place: None,
+            derived: false,
+            unreachable: None,
+            busy: false,
+        }))
     }
 
     constructors! {
@@ -231,6 +239,24 @@ impl Status {
     pub fn with_unreachable(mut self, why: Option<Unreachable>) -> Status {
         self.0.unreachable = why;
         self
+    }
+
+    /// Marks a request that was refused for now, before anything of it was looked at: the same request may be sent again
+    /// after a while.
+    pub fn busy(mut self) -> Status {
+        self.0.busy = true;
+        self
+    }
+
+    /// Takes back [`Status::busy`], for whoever has done something before the request that was refused.
+    pub fn not_busy(mut self) -> Status {
+        self.0.busy = false;
+        self
+    }
+
+    /// Whether the request may be sent again as it is.
+    pub fn is_busy(&self) -> bool {
+        self.0.busy
     }
 
     /// Why a task could not be reached, if that is what went wrong and this process knows.

@@ -11,10 +11,11 @@ use bytes::Bytes;
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element};
-use crate::memory::Reservation;
+use crate::memory;
 use crate::resource_handle::ResourceHandle;
 use crate::shape::Shape;
 use crate::status::{Result, Status};
+use crate::strings::{Strings, StringsBuilder};
 use crate::variant::Variant;
 use crate::{bail, ensure};
 
@@ -33,6 +34,12 @@ pub struct Tensor {
     data: Data,
 }
 
+/// Counts of references, and what the allocator adds.
+const SHARED_HEADER: usize = 32;
+const RESOURCE_BYTES: usize = 256;
+/// An object's own header; what is inside objects is charged by them.
+const VARIANT_BYTES: usize = 128;
+
 /// Invariant: the variant fits `dtype`, and holds exactly `shape.num_elements()` elements; a buffer is
 /// aligned for its elements and, for bool, holds only 0 and 1.
 #[derive(Clone)]
@@ -41,35 +48,6 @@ pub(crate) enum Data {
     Strings(Arc<Strings>),
     Resources(Arc<[ResourceHandle]>),
     Variants(Arc<[Variant]>),
-}
-
-/// Byte strings, whose headers count against the memory limit.
-pub(crate) struct Strings {
-    items: Box<[Bytes]>,
-    _reservation: Reservation,
-}
-
-impl Strings {
-    fn new(items: Vec<Bytes>) -> Result<Arc<Strings>> {
-        let _reservation = Reservation::new(items.len().saturating_mul(size_of::<Bytes>()))?;
-        Ok(Arc::new(Strings { items: items.into(), _reservation }))
-    }
-
-    /// `count` strings: `first`, then `filler` as often as needed.
-    pub(crate) fn filled(first: &[Bytes], count: usize, filler: Bytes) -> Result<Arc<Strings>> {
-        // Reserved before anything is allocated: the count may come from a hostile shape.
-        let _reservation = Reservation::new(count.saturating_mul(size_of::<Bytes>()))?;
-        let items = first.iter().take(count).cloned();
-        let rest = std::iter::repeat_n(filler, count.saturating_sub(first.len()));
-        Ok(Arc::new(Strings { items: items.chain(rest).collect(), _reservation }))
-    }
-}
-
-impl std::ops::Deref for Strings {
-    type Target = [Bytes];
-    fn deref(&self) -> &[Bytes] {
-        &self.items
-    }
 }
 
 impl Tensor {
@@ -165,9 +143,9 @@ impl Tensor {
         Ok(Tensor { dtype: DType::String, shape, data: Data::Strings(strings) })
     }
 
-    /// A string scalar.
+    /// A string scalar. It is there already, so it is charged without asking; who makes a long one asks before.
     pub fn string(value: impl Into<Bytes>) -> Tensor {
-        let strings = Strings { items: Box::new([value.into()]), _reservation: Reservation::none() };
+        let strings = Strings::one(value.into());
         Tensor { dtype: DType::String, shape: Shape::scalar(), data: Data::Strings(Arc::new(strings)) }
     }
 
@@ -180,6 +158,7 @@ impl Tensor {
     pub fn from_resources(handles: Vec<ResourceHandle>, dims: &[usize]) -> Result<Tensor> {
         let shape = Shape::new(dims)?;
         check_count(handles.len(), &shape)?;
+        check_values(&handles)?;
         Ok(Tensor { dtype: DType::Resource, shape, data: Data::Resources(handles.into()) })
     }
 
@@ -187,6 +166,7 @@ impl Tensor {
     pub fn from_variants(variants: Vec<Variant>, dims: &[usize]) -> Result<Tensor> {
         let shape = Shape::new(dims)?;
         check_count(variants.len(), &shape)?;
+        check_values(&variants)?;
         Ok(Tensor { dtype: DType::Variant, shape, data: Data::Variants(variants.into()) })
     }
 
@@ -368,10 +348,23 @@ impl Tensor {
     pub fn byte_size(&self) -> usize {
         match &self.data {
             Data::Plain(buffer) => buffer.len(),
-            Data::Strings(strings) => strings.iter().map(|s| s.len() + size_of::<Bytes>()).sum(),
+            Data::Strings(strings) => strings.bytes(),
             Data::Resources(handles) => size_of_val(&**handles),
             Data::Variants(variants) => size_of_val(&**variants),
         }
+    }
+
+    /// Bytes that keeping this tensor takes beyond those that its data is charged for: what a queue, a list or a buffer adds to
+    /// its account ([`memory::Kept`]).
+    pub fn kept_bytes(&self) -> usize {
+        let content = match &self.data {
+            Data::Plain(buffer) => buffer.header_bytes(),
+            Data::Strings(strings) => SHARED_HEADER + strings.uncharged_bytes(),
+            // Names and a device stand behind each.
+            Data::Resources(handles) => SHARED_HEADER + handles.len() * RESOURCE_BYTES,
+            Data::Variants(variants) => SHARED_HEADER + variants.len() * VARIANT_BYTES,
+        };
+        size_of::<Tensor>() + self.shape.rank() * size_of::<usize>() + content
     }
 
     /// The same elements under another shape with as many elements; shares the data.
@@ -450,6 +443,17 @@ pub(crate) fn byte_len(dtype: DType, shape: &Shape) -> Result<usize> {
             "a {dtype} tensor of shape {shape} has more bytes than can be counted"
         ))
     })
+}
+
+/// Fewer bytes of handles or variants are not worth a look at the account.
+const SMALL_VALUES: usize = 1 << 10;
+
+/// Handles and variants are copied into shared memory, which is not charged while steps pass it on.
+fn check_values<T>(values: &[T]) -> Result<()> {
+    match size_of_val(values) {
+        0..=SMALL_VALUES => Ok(()),
+        bytes => memory::check_fits(bytes),
+    }
 }
 
 #[cold]
@@ -541,6 +545,13 @@ impl<T: Element> From<T> for Tensor {
 impl From<&str> for Tensor {
     fn from(value: &str) -> Tensor {
         Tensor::string(value.as_bytes().to_vec())
+    }
+}
+
+impl StringsBuilder {
+    /// The tensor.
+    pub fn finish(self, dims: &[usize]) -> Result<Tensor> {
+        Tensor::from_string_data(Arc::new(self.strings()?), Shape::new(dims)?)
     }
 }
 

@@ -14,10 +14,12 @@ use tensorfleet_proto::tensorflow::{ResourceHandleProto, TensorProto, VariantTen
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element};
+use crate::memory;
 use crate::resource_handle::ResourceHandle;
 use crate::shape::Shape;
 use crate::status::{Result, Status};
-use crate::tensor::{Data, Strings, Tensor};
+use crate::strings::Strings;
+use crate::tensor::{Data, Tensor};
 use crate::variant::Variant;
 use crate::{bail, ensure};
 
@@ -37,7 +39,7 @@ impl Tensor {
             ..Default::default()
         };
         match self.data() {
-            Data::Plain(buffer) => proto.tensor_content = Bytes::from_owner(buffer.clone()),
+            Data::Plain(buffer) => proto.tensor_content = buffer.to_shared_bytes(),
             Data::Strings(strings) => proto.string_val = strings.to_vec(),
             Data::Resources(handles) => {
                 proto.resource_handle_val = handles.iter().map(ResourceHandle::to_proto).collect();
@@ -77,7 +79,8 @@ fn decode(proto: &TensorProto, dtype: DType, shape: Shape) -> Result<Tensor> {
     match dtype {
         DType::String => {
             if !content.is_empty() {
-                return Tensor::from_strings(decode_list(content.clone(), count)?, &dims);
+                let strings = Strings::of_message(decode_list(content.clone(), count)?)?;
+                return Tensor::from_string_data(strings, shape);
             }
             let filler = proto.string_val.last().cloned().unwrap_or_default();
             Tensor::from_string_data(Strings::filled(&proto.string_val, count, filler)?, shape)
@@ -153,13 +156,13 @@ fn decode_list(mut content: Bytes, count: usize) -> Result<Vec<Bytes>> {
         "{count} elements cannot fit in {} bytes of content",
         content.len()
     );
-    let mut lengths = Vec::with_capacity(count);
+    let mut lengths = memory::vec_with_room(count)?;
     for _ in 0..count {
         let length = prost::encoding::decode_varint(&mut content)
             .map_err(|_| Status::invalid_argument("the element lengths are cut short"))?;
         lengths.push(length);
     }
-    let mut items = Vec::with_capacity(count);
+    let mut items = memory::vec_with_room(count)?;
     for length in lengths {
         let length = usize::try_from(length).ok().filter(|&length| length <= content.remaining());
         let length = length.ok_or_else(|| Status::invalid_argument("an element reaches past the content"))?;

@@ -1,8 +1,8 @@
 //! [`Variant`]: an opaque value, and what may be asked of one without knowing what it is.
 //!
-//! Lists and optionals may hold others. A loop can put one into the next as often as it likes, so both depth and the number of
-//! tensors are bounded where a value is put into another ([`VariantExtent`]): whoever walks over the inside, to add, to send or to
-//! free it, may do so by recursion.
+//! Lists and optionals may hold others, and a dataset holds those it is made of. A loop can put one into the next as often as it
+//! likes, so both depth and the number of tensors are bounded where a value is put into another ([`VariantExtent`]): whoever walks
+//! over the inside, to add, to send, to iterate or to free it, may do so by recursion.
 
 use std::any::Any;
 use std::fmt;
@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use tensorfleet_proto::tensorflow::VariantTensorDataProto;
 
-use crate::ensure;
+use crate::dtype::DType;
 use crate::status::{Result, Status};
 use crate::tensor::Tensor;
+use crate::{ensure, memory};
 
 /// An opaque value: a named type with metadata and tensors, as it travels, or an object of this process.
 #[derive(Clone)]
@@ -136,12 +137,23 @@ impl fmt::Debug for Variant {
 const MAX_DEPTH: u32 = 32;
 /// How many tensors one value may hold, counting those that occur several times as often as they do.
 const MAX_TENSORS: usize = 1 << 26;
+/// How many links a chain may have. Each is some hundred bytes of stack for whoever walks along it; programs have dozens.
+const MAX_CHAIN: u32 = 1000;
+/// How many links there may be altogether, those that occur several times counted as often: a walk along all of them makes
+/// something for each.
+const MAX_LINKS: usize = 1 << 16;
+/// What a tensor takes in a message or a copy of its value, without its data.
+const TENSOR_BYTES: usize = 256;
 
 /// How much is inside an opaque value.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct VariantExtent {
     depth: u32,
     tensors: usize,
+    /// The longest chain inside.
+    chain: u32,
+    /// The links of all chains.
+    links: usize,
 }
 
 impl VariantExtent {
@@ -150,43 +162,132 @@ impl VariantExtent {
         tensors.into_iter().try_fold(VariantExtent::default(), |extent, tensor| extent.with(tensor))
     }
 
+    /// That of a link in a chain, if it may exist: of a dataset, which is made of others and of these tensors, and lives on this
+    /// task only.
+    pub fn of_link<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<VariantExtent> {
+        let mut sum = VariantExtent::default();
+        for tensor in tensors {
+            let inner = VariantExtent::inside(tensor);
+            sum.depth = sum.depth.max(inner.depth);
+            sum.tensors = sum.tensors.saturating_add(inner.tensors);
+            sum.chain = sum.chain.max(inner.chain);
+            sum.links = sum.links.saturating_add(inner.links);
+        }
+        sum.chain += 1;
+        sum.links = sum.links.saturating_add(1);
+        sum.check()
+    }
+
     /// With one more tensor inside.
     pub fn with(self, tensor: &Tensor) -> Result<VariantExtent> {
         let inner = VariantExtent::inside(tensor);
         let sum = VariantExtent {
             depth: self.depth.max(inner.depth + 1),
             tensors: self.tensors.saturating_add(inner.tensors).saturating_add(1),
+            chain: self.chain.max(inner.chain),
+            links: self.links.saturating_add(inner.links),
         };
+        let sum = sum.check()?;
+        // What is in it several times is there once, but is sent, added and copied several times.
+        if inner.tensors > 0 {
+            memory::check_fits(sum.tensors.saturating_mul(TENSOR_BYTES))?;
+        }
+        Ok(sum)
+    }
+
+    fn check(self) -> Result<VariantExtent> {
         ensure!(
-            sum.depth <= MAX_DEPTH,
+            self.depth <= MAX_DEPTH,
             InvalidArgument,
             "lists and optionals are nested more than {MAX_DEPTH} times"
         );
         ensure!(
-            sum.tensors <= MAX_TENSORS,
+            self.tensors <= MAX_TENSORS,
             ResourceExhausted,
             "a list or optional would hold more than {MAX_TENSORS} tensors"
         );
-        Ok(sum)
+        ensure!(
+            self.chain <= MAX_CHAIN,
+            InvalidArgument,
+            "datasets are nested {} deep, and at most {MAX_CHAIN} may be",
+            self.chain
+        );
+        ensure!(
+            self.links <= MAX_LINKS,
+            ResourceExhausted,
+            "a dataset is made of {} others, those that occur several times counted as often; at most {MAX_LINKS} may be",
+            self.links
+        );
+        Ok(self)
     }
 
     /// With one tensor less inside; the depth stays what it was at most.
     pub fn without(self, tensor: &Tensor) -> VariantExtent {
+        let inner = VariantExtent::inside(tensor);
         VariantExtent {
-            tensors: self.tensors.saturating_sub(VariantExtent::inside(tensor).tensors + 1),
+            tensors: self.tensors.saturating_sub(inner.tensors + 1),
+            links: self.links.saturating_sub(inner.links),
             ..self
         }
     }
 
     /// All that a tensor holds.
     fn inside(tensor: &Tensor) -> VariantExtent {
-        let variants = tensor.as_variants().unwrap_or_default();
-        variants.iter().fold(VariantExtent::default(), |sum, variant| {
+        let mut sum = VariantExtent::default();
+        if tensor.dtype() != DType::Variant {
+            return sum;
+        }
+        for variant in tensor.as_variants().unwrap_or_default() {
             let one = variant.as_object().map(VariantObject::extent).unwrap_or_default();
-            VariantExtent {
-                depth: sum.depth.max(one.depth),
-                tensors: sum.tensors.saturating_add(one.tensors),
-            }
-        })
+            sum.depth = sum.depth.max(one.depth);
+            sum.tensors = sum.tensors.saturating_add(one.tensors);
+            sum.chain = sum.chain.max(one.chain);
+            sum.links = sum.links.saturating_add(one.links);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Code;
+
+    struct Link(VariantExtent);
+
+    impl VariantObject for Link {
+        fn type_name(&self) -> &str {
+            "link"
+        }
+
+        fn extent(&self) -> VariantExtent {
+            self.0
+        }
+    }
+
+    fn link(inner: &[&Tensor]) -> Result<Tensor> {
+        let extent = VariantExtent::of_link(inner.iter().copied())?;
+        Tensor::from_variants(vec![Variant::from_object(Link(extent))], &[])
+    }
+
+    #[test]
+    fn a_chain_has_an_end_that_is_found_when_it_is_made() {
+        let mut tensor = link(&[&Tensor::scalar(1i64)]).unwrap();
+        for _ in 1..MAX_CHAIN {
+            tensor = link(&[&tensor]).unwrap();
+        }
+        let status = link(&[&tensor]).unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.text().contains("1001 deep") && status.text().contains("at most 1000"), "{status}");
+    }
+
+    #[test]
+    fn a_chain_that_doubles_ends_sooner() {
+        let mut tensor = link(&[]).unwrap();
+        let grown: Result<()> = (0..MAX_CHAIN).try_for_each(|_| {
+            tensor = link(&[&tensor, &tensor])?;
+            Ok(())
+        });
+        assert_eq!(grown.unwrap_err().code(), Code::ResourceExhausted);
     }
 }

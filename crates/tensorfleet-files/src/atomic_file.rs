@@ -5,24 +5,35 @@
 //!
 //! The disk of a large file is told to begin before the last byte is written, so that there is less to wait for at the end.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, UNIX_EPOCH};
 
-use tensorfleet_core::{Code, Result, Status};
+use tensorfleet_core::clock::since_epoch;
+use tensorfleet_core::{Code, Result};
+
+use crate::entry::Entry;
+use crate::file_access::FileAccess;
+use crate::io_status::io_status;
 
 /// Small writes are gathered up to this size; larger ones go straight to the file.
 const BUFFER_BYTES: usize = 256 << 10;
+
+/// What stands between the name of a file and the number of its temporary one. It is TensorFlow's, so that its tools know such
+/// a file for what it is.
+const TEMPORARY: &str = ".tempstate";
 
 /// The disk is told to begin after so many bytes.
 const SYNC_BYTES: usize = 64 << 20;
 
 /// A file being written.
 pub struct AtomicFile {
-    path: PathBuf,
-    temporary: PathBuf,
+    /// Its name, once it is complete.
+    place: Entry,
+    temporary: Entry,
     /// `None` once sealed.
     writer: Option<BufWriter<File>>,
     /// Bytes that the disk has not been told of.
@@ -32,24 +43,24 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Opens a temporary file in the directory of `path`.
-    pub fn create(path: impl Into<PathBuf>) -> Result<AtomicFile> {
+    /// Opens a temporary file in the directory of `path`, which must exist.
+    pub fn create(access: &FileAccess, path: impl Into<PathBuf>) -> Result<AtomicFile> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = path.into();
+        // A link under this name is replaced, not followed; one that leads out is refused all the same, to say so.
+        access.check(&path)?;
+        let place = access.entry(path)?;
         loop {
             let unique = NEXT.fetch_add(1, Ordering::Relaxed);
-            let mut name = path.clone().into_os_string();
-            // The suffix is TensorFlow's, so that its tools know such a file for what it is.
-            name.push(format!(".tempstate{}{unique:08}", std::process::id()));
-            let temporary = PathBuf::from(name);
-            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            let temporary = place.with_suffix(format!("{TEMPORARY}{}{unique:08}", std::process::id()));
+            match temporary.create_new() {
                 Ok(file) => {
                     let writer = Some(BufWriter::with_capacity(BUFFER_BYTES, file));
-                    return Ok(AtomicFile { path, temporary, writer, unsynced: 0, syncing: None });
+                    return Ok(AtomicFile { place, temporary, writer, unsynced: 0, syncing: None });
                 }
                 // Left behind by a process that had our number before us.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(io_status(&temporary, &error)),
+                Err(status) if status.code() == Code::AlreadyExists => {}
+                Err(status) => return Err(status),
             }
         }
     }
@@ -57,7 +68,7 @@ impl AtomicFile {
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let mut steps = bytes.chunks(SYNC_BYTES);
-        steps.try_for_each(|step| self.write_step(step)).map_err(|error| io_status(&self.path, &error))
+        steps.try_for_each(|step| self.write_step(step)).map_err(|error| io_status(self.place.path(), &error))
     }
 
     fn write_step(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -88,20 +99,22 @@ impl AtomicFile {
     pub fn seal(&mut self) -> Result<()> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         let flushed = writer.flush().and_then(|()| self.wait_for_disk());
-        flushed.and_then(|()| writer.get_ref().sync_all()).map_err(|error| io_status(&self.path, &error))
+        flushed
+            .and_then(|()| writer.get_ref().sync_all())
+            .map_err(|error| io_status(self.place.path(), &error))
     }
 
     /// Seals the file and gives it its name, in place of whatever had it.
     pub fn commit(mut self) -> Result<()> {
         self.seal()?;
-        std::fs::rename(&self.temporary, &self.path).map_err(|error| io_status(&self.path, &error))
+        self.temporary.rename(&self.place)
     }
 
     /// Like [`AtomicFile::commit`], and brings the name to the disk, too.
     pub fn commit_durably(self) -> Result<()> {
-        let path = self.path.clone();
+        let place = self.place.clone();
         self.commit()?;
-        sync_directory_of(&path)
+        place.sync_directory()
     }
 }
 
@@ -110,38 +123,29 @@ impl Drop for AtomicFile {
         // Who drops an unfinished file has an error to report already, or wants none.
         let _ = self.wait_for_disk();
         // After a rename there is nothing left to remove.
-        let _ = std::fs::remove_file(&self.temporary);
+        let _ = self.temporary.remove_file();
     }
 }
 
-/// Brings renames in the directory of `path` to the disk.
-pub(crate) fn sync_directory_of(path: &Path) -> Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        Some(_) => Path::new("."),
-        // The root is in no directory.
-        None => return Ok(()),
-    };
-    let sync = File::open(directory).and_then(|directory| directory.sync_all());
-    sync.map_err(|error| io_status(directory, &error))
-}
-
-/// The status for a failed file operation, with TensorFlow's code for it.
-pub fn io_status(path: &Path, error: &io::Error) -> Status {
-    use io::ErrorKind::*;
-    let code = match error.kind() {
-        NotFound => Code::NotFound,
-        PermissionDenied | ReadOnlyFilesystem => Code::PermissionDenied,
-        AlreadyExists => Code::AlreadyExists,
-        IsADirectory | NotADirectory | DirectoryNotEmpty => Code::FailedPrecondition,
-        UnexpectedEof => Code::OutOfRange,
-        InvalidInput | InvalidFilename => Code::InvalidArgument,
-        StorageFull | FileTooLarge | QuotaExceeded | OutOfMemory => Code::ResourceExhausted,
-        InvalidData => Code::DataLoss,
-        Unsupported => Code::Unimplemented,
-        _ => Code::Unknown,
-    };
-    Status::new(code, format!("{}; {error}", path.display()))
+/// Removes what processes that were killed while they wrote `path` have left beside it: temporary files of that name that nobody has
+/// written to for `age`. For files that are written at once, and by one process at a time.
+pub fn remove_leftovers(access: &FileAccess, path: &Path, age: Duration) {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let start = [name.as_encoded_bytes(), TEMPORARY.as_bytes()].concat();
+    for name in access.names_in(directory).unwrap_or_default() {
+        let number = name.as_encoded_bytes().strip_prefix(&start[..]);
+        if !number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit)) {
+            continue;
+        }
+        let leftover = directory.join(name);
+        let written = access.open(&leftover).ok().and_then(|file| file.metadata().ok()?.modified().ok());
+        let written = written.and_then(|written| written.duration_since(UNIX_EPOCH).ok());
+        if written.is_some_and(|written| since_epoch().saturating_sub(written) >= age) {
+            // It is in nobody's way.
+            let _ = access.entry(leftover).and_then(|entry| entry.remove_file());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -152,12 +156,12 @@ mod tests {
     fn a_file_appears_complete_or_not_at_all() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("f");
-        let mut file = AtomicFile::create(&path).unwrap();
+        let mut file = AtomicFile::create(&FileAccess::EVERYWHERE, &path).unwrap();
         file.write(b"half").unwrap();
         drop(file);
         assert_eq!(directory.path().read_dir().unwrap().count(), 0);
 
-        let mut file = AtomicFile::create(&path).unwrap();
+        let mut file = AtomicFile::create(&FileAccess::EVERYWHERE, &path).unwrap();
         file.write(b"whole").unwrap();
         assert!(!path.exists());
         file.commit().unwrap();
@@ -168,7 +172,28 @@ mod tests {
     #[test]
     fn a_missing_directory_is_not_found() {
         let directory = tempfile::tempdir().unwrap();
-        let status = AtomicFile::create(directory.path().join("none/f")).map(|_| ()).unwrap_err();
+        let status = AtomicFile::create(&FileAccess::EVERYWHERE, directory.path().join("none/f"))
+            .map(|_| ())
+            .unwrap_err();
         assert_eq!(status.code(), Code::NotFound);
+    }
+
+    #[test]
+    fn what_killed_writers_left_is_removed_when_it_is_old() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        let hour_ago = std::time::SystemTime::UNIX_EPOCH + since_epoch() - Duration::from_secs(3600);
+        for name in ["f", "f.tempstate100000000", "f.tempstate1x", "f.tempstate", "g.tempstate100000000"] {
+            File::create(place(name)).unwrap().set_modified(hour_ago).unwrap();
+        }
+        File::create(place("f.tempstate200000000")).unwrap();
+        remove_leftovers(&FileAccess::EVERYWHERE, &place("f"), Duration::from_secs(60));
+        let mut left: Vec<_> =
+            directory.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(
+            left,
+            ["f", "f.tempstate", "f.tempstate1x", "f.tempstate200000000", "g.tempstate100000000"]
+        );
     }
 }

@@ -2,16 +2,17 @@
 //!
 //! Time and host come from the caller, so that a test can say what the file will be.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, ErrorKind};
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Code, Result, Status};
 use tensorfleet_proto::tensorflow::event::What;
 use tensorfleet_proto::tensorflow::{Event, SourceMetadata};
 
-use crate::atomic_file::io_status;
+use crate::file_access::FileAccess;
+use crate::io_status::io_status;
 use crate::record::{Compression, RecordReader, RecordWriter};
 
 /// What TensorBoard expects of the first event.
@@ -31,9 +32,15 @@ impl EventFile {
     /// Starts `events.out.tfevents.SECONDS.HOST SUFFIX` in `directory`, which is made if it is missing, and writes
     /// the first event to the disk. If there is a file of that name, the next free second names the new one: two
     /// writers must never share a file, and TensorBoard reads the files of a directory in the order of their names.
-    pub fn create(directory: &Path, host: &str, suffix: &str, wall_time: f64) -> Result<EventFile> {
-        std::fs::create_dir_all(directory).map_err(|error| io_status(directory, &error))?;
-        let (path, file) = create_new(directory, host, suffix, wall_time as i64)?;
+    pub fn create(
+        access: &FileAccess,
+        directory: &Path,
+        host: &str,
+        suffix: &str,
+        wall_time: f64,
+    ) -> Result<EventFile> {
+        access.create_dir_all(directory)?;
+        let (path, file) = create_new(access, directory, host, suffix, wall_time as i64)?;
         let records = RecordWriter::new(BufWriter::new(file), Compression::None);
         let mut event_file = EventFile { path, records };
         event_file.write(&Event {
@@ -62,15 +69,21 @@ impl EventFile {
     }
 }
 
-fn create_new(directory: &Path, host: &str, suffix: &str, seconds: i64) -> Result<(PathBuf, File)> {
+fn create_new(
+    access: &FileAccess,
+    directory: &Path,
+    host: &str,
+    suffix: &str,
+    seconds: i64,
+) -> Result<(PathBuf, File)> {
     let mut later = 0;
     loop {
         let name = format!("events.out.tfevents.{:010}.{host}{suffix}", seconds.saturating_add(later));
         let path = directory.join(name);
-        match OpenOptions::new().create_new(true).append(true).open(&path) {
+        match access.entry(&path)?.create_new() {
             Ok(file) => return Ok((path, file)),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && later < MAX_RENAMINGS => later += 1,
-            Err(error) => return Err(io_status(&path, &error)),
+            Err(status) if status.code() == Code::AlreadyExists && later < MAX_RENAMINGS => later += 1,
+            Err(status) => return Err(status),
         }
     }
 }
@@ -84,9 +97,9 @@ pub struct EventReader {
 
 impl EventReader {
     /// Opens a file.
-    pub fn open(path: impl Into<PathBuf>) -> Result<EventReader> {
+    pub fn open(access: &FileAccess, path: impl Into<PathBuf>) -> Result<EventReader> {
         let path = path.into();
-        Ok(EventReader { records: RecordReader::open(&path, Compression::None)?, path, ended: false })
+        Ok(EventReader { records: RecordReader::open(access, &path, Compression::None)?, path, ended: false })
     }
 
     fn read(&mut self) -> Result<Option<Event>> {

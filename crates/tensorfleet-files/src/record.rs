@@ -1,15 +1,15 @@
 //! Record files (TFRecord): a length, its checksum, the data, its checksum, and so on to the end of the file.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
-use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_core::{Result, Status, ensure, excerpt, memory};
 
-use crate::atomic_file::io_status;
 use crate::checksum;
+use crate::file_access::FileAccess;
+use crate::io_status::io_status;
 
 const HEADER_BYTES: usize = 12;
 const FOOTER_BYTES: usize = 4;
@@ -34,7 +34,7 @@ impl Compression {
             "" => Ok(Compression::None),
             "ZLIB" => Ok(Compression::Zlib),
             "GZIP" => Ok(Compression::Gzip),
-            _ => Err(Status::invalid_argument(format!("Unsupported compression_type: {name}"))),
+            _ => Err(Status::invalid_argument(format!("Unsupported compression_type: {}", excerpt(name)))),
         }
     }
 }
@@ -48,9 +48,13 @@ pub struct RecordReader {
 
 impl RecordReader {
     /// Opens a file.
-    pub fn open(path: impl Into<PathBuf>, compression: Compression) -> Result<RecordReader> {
+    pub fn open(
+        access: &FileAccess,
+        path: impl Into<PathBuf>,
+        compression: Compression,
+    ) -> Result<RecordReader> {
         let path = path.into();
-        let file = File::open(&path).map_err(|error| io_status(&path, &error))?;
+        let file = access.open(&path)?;
         Ok(RecordReader::new(path, Box::new(file), compression))
     }
 
@@ -121,9 +125,10 @@ impl RecordReader {
             bytes.truncate(filled);
             return Ok(bytes);
         }
+        // A small file, decompressed, may well have as many bytes as it claims.
         let mut bytes = Vec::with_capacity(BUFFER_BYTES);
-        match (&mut self.input).take(count).read_to_end(&mut bytes) {
-            Ok(_) => Ok(bytes),
+        match memory::read_to_end(&mut (&mut self.input).take(count), &mut bytes)? {
+            Ok(()) => Ok(bytes),
             Err(error) => Err(self.failed(&error)),
         }
     }
@@ -214,8 +219,8 @@ impl<W: Write> Output<W> {
 }
 
 /// The records of a whole file.
-pub fn read_all(path: &Path, compression: Compression) -> Result<Vec<Vec<u8>>> {
-    let mut reader = RecordReader::open(path, compression)?;
+pub fn read_all(access: &FileAccess, path: &Path, compression: Compression) -> Result<Vec<Vec<u8>>> {
+    let mut reader = RecordReader::open(access, path, compression)?;
     let mut records = Vec::new();
     while let Some(record) = reader.next_record()? {
         records.push(record);

@@ -15,7 +15,8 @@ use tensorfleet_proto::tensorflow::{
     SavedSlice, SavedSliceMeta, SavedTensorSliceMeta, SavedTensorSlices, TensorProto, VersionDef,
 };
 
-use crate::atomic_file::{AtomicFile, io_status};
+use crate::atomic_file::AtomicFile;
+use crate::file_access::FileAccess;
 use crate::ordered_code::slice_key;
 use crate::table::{self, TableWriter};
 use crate::tensor_slice::{Assembly, TensorSlice};
@@ -65,7 +66,7 @@ impl SliceFileWriter {
     }
 
     /// Writes the file; it is there whole or not at all.
-    pub fn finish(self, path: &str) -> Result<()> {
+    pub fn finish(self, access: &FileAccess, path: &str) -> Result<()> {
         let tensor = self.tensors.iter().map(|(name, (dtype, shape, slices))| SavedSliceMeta {
             name: name.clone(),
             shape: Some(shape.to_proto()),
@@ -79,7 +80,7 @@ impl SliceFileWriter {
         for (key, value) in &self.entries {
             table.add(key, value)?;
         }
-        let mut file = AtomicFile::create(path)?;
+        let mut file = AtomicFile::create(access, path)?;
         file.write(&table.finish())?;
         file.commit_durably()
     }
@@ -100,13 +101,12 @@ struct Stored {
 
 impl SliceFiles {
     /// Opens a checkpoint that is divided over these files.
-    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<SliceFiles> {
+    pub fn open<P: AsRef<Path>>(access: &FileAccess, paths: &[P]) -> Result<SliceFiles> {
         let mut files = SliceFiles { tensors: BTreeMap::new() };
         for path in paths {
             let path = path.as_ref();
-            let bytes = std::fs::read(path).map_err(|error| io_status(path, &error))?;
             files
-                .add(bytes.into())
+                .add(access.read(path)?.into())
                 .map_err(|status| status.context(format!("Unable to open table file {}", path.display())))?;
         }
         Ok(files)
@@ -283,7 +283,7 @@ mod tests {
             let value = read.read(name).unwrap();
             writer.add(name, value.shape(), &TensorSlice::full(value.shape().rank()), &value).unwrap();
         }
-        writer.finish(path.to_str().unwrap()).unwrap();
+        writer.finish(&FileAccess::EVERYWHERE, path.to_str().unwrap()).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), WRITTEN);
     }
 
@@ -297,11 +297,11 @@ mod tests {
             let mut writer = SliceFileWriter::default();
             writer.add("x", &spec.full, &spec.slice, &row).unwrap();
             assert!(writer.add("x", &spec.full, &spec.slice, &row).is_err(), "a slice twice");
-            writer.finish(path.to_str().unwrap()).unwrap();
+            writer.finish(&FileAccess::EVERYWHERE, path.to_str().unwrap()).unwrap();
         }
-        let whole = SliceFiles::open(&paths).unwrap().read("x").unwrap();
+        let whole = SliceFiles::open(&FileAccess::EVERYWHERE, &paths).unwrap().read("x").unwrap();
         assert_eq!(whole.as_slice::<f64>().unwrap(), [0.0, 7.0, 8.0, 1.0, 7.0, 8.0]);
-        assert!(SliceFiles::open(&paths[..1]).unwrap().read("x").is_err());
+        assert!(SliceFiles::open(&FileAccess::EVERYWHERE, &paths[..1]).unwrap().read("x").is_err());
     }
 
     #[test]
@@ -328,8 +328,8 @@ mod tests {
         let strange = Tensor::vector(&[1u64]).unwrap();
         let refused = writer.add("u", strange.shape(), &TensorSlice::full(1), &strange);
         assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
-        writer.finish(path.to_str().unwrap()).unwrap();
-        let read = SliceFiles::open(&[path]).unwrap();
+        writer.finish(&FileAccess::EVERYWHERE, path.to_str().unwrap()).unwrap();
+        let read = SliceFiles::open(&FileAccess::EVERYWHERE, &[path]).unwrap();
         for (index, value) in values.iter().enumerate() {
             assert_eq!(read.read(&format!("t{index}")).unwrap(), *value);
         }

@@ -20,6 +20,9 @@ const BLOCK_BYTES: usize = 256 << 10;
 const LARGE_VALUE_BYTES: usize = 512 << 10;
 /// Data blocks write a key in full after so many entries.
 const RESTART_INTERVAL: usize = 16;
+/// The keys of a block take at most so many times its size. Writers that spell a key out after every sixteenth entry, as all known
+/// ones do, stay far below; without a bound a block could stand for as many bytes as the square of its size.
+const MAX_KEY_EXPANSION: usize = 64;
 
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,10 +46,18 @@ pub fn read(file: &Bytes) -> Result<Vec<Entry>> {
         DataLoss,
         "not an sstable (bad magic number): perhaps your file is in a different file format"
     );
-    // The metaindex block holds filters in other databases; in bundles it is empty.
-    Handle::take(&mut footer)?;
+    let metaindex_handle = Handle::take(&mut footer)?;
     let index_handle = Handle::take(&mut footer)?;
+    // Every writer fills the rest with zeros, and no checksum covers it.
+    let padding = footer.len().saturating_sub(8);
+    ensure!(
+        footer[..padding].iter().all(|&byte| byte == 0),
+        DataLoss,
+        "the footer of an sstable is damaged: its padding is not zero"
+    );
     let blocks = file.slice(..blocks.len());
+    // It holds filters in other databases; in bundles it is empty. Reading it finds damage.
+    read_block(&blocks, metaindex_handle)?;
     let mut entries: Vec<Entry> = Vec::new();
     for index in parse_block(&read_block(&blocks, index_handle)?)? {
         let handle = Handle::take(&mut &index.value[..])?;
@@ -106,6 +117,7 @@ fn parse_block(block: &Bytes) -> Result<Vec<Entry>> {
     let restart_bytes = count.and_then(|count| count.checked_mul(4)?.checked_add(4));
     let len = restart_bytes.and_then(|bytes| block.len().checked_sub(bytes)).ok_or_else(corrupt)?;
     let mut rest = &block[..len];
+    let mut room = block.len().saturating_mul(MAX_KEY_EXPANSION);
     let mut entries: Vec<Entry> = Vec::new();
     while !rest.is_empty() {
         let mut number = || varint::take_len(&mut rest).ok_or_else(corrupt);
@@ -114,6 +126,12 @@ fn parse_block(block: &Bytes) -> Result<Vec<Entry>> {
         let prefix = previous.get(..shared).ok_or_else(corrupt)?;
         let (suffix, after) = rest.split_at_checked(unshared).ok_or_else(corrupt)?;
         let (value, after) = after.split_at_checked(value_len).ok_or_else(corrupt)?;
+        room = room.checked_sub(prefix.len() + suffix.len()).ok_or_else(|| {
+            let size = block.len();
+            Status::data_loss(format!(
+                "the keys of a block of {size} bytes take over {MAX_KEY_EXPANSION} times as many"
+            ))
+        })?;
         entries.push(Entry { key: [prefix, suffix].concat(), value: block.slice_ref(value) });
         rest = after;
     }
@@ -320,6 +338,20 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_share_everything_do_not_take_all_memory() {
+        // Each of these entries takes four bytes, and its key ten thousand.
+        let mut block = BlockBuilder::new(usize::MAX);
+        let mut key = vec![b'k'; 10_000];
+        for last in 0..=u8::MAX {
+            key.push(last);
+            block.add(&key, b"");
+            key.pop();
+        }
+        let status = parse_block(&block.finish().into()).unwrap_err();
+        assert!(status.text().contains("times as many"), "{status}");
+    }
+
+    #[test]
     fn snappy_blocks_are_read() {
         // A table with one data block, compressed as a single literal.
         let mut block = BlockBuilder::new(16);
@@ -347,10 +379,8 @@ mod tests {
         for at in 0..table.len() {
             let mut bad = table.to_vec();
             bad[at] ^= 0x10;
-            // Only padding and the unused metaindex block may go unnoticed.
-            if let Ok(entries) = read(&bad.into()) {
-                assert_eq!(entries.len(), 40);
-            }
+            let status = read(&bad.into()).unwrap_err();
+            assert_eq!(status.code(), tensorfleet_core::Code::DataLoss, "byte {at}: {status}");
         }
     }
 

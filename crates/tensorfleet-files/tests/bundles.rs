@@ -8,6 +8,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use proptest::prelude::*;
 use tensorfleet_core::{Code, DType, Shape, Tensor};
+use tensorfleet_files::FileAccess;
 use tensorfleet_files::bundle::{BundleReader, BundleWriter, data_path, index_path, merge};
 use tensorfleet_files::tensor_slice::{ShapeAndSlice, TensorSlice};
 
@@ -32,7 +33,7 @@ fn assert_same_files(fixture: &str, written: &str, num_shards: usize) {
 }
 
 fn write(prefix: &str, tensors: &[(&str, &str, Tensor)]) {
-    let mut writer = BundleWriter::create(prefix).unwrap();
+    let mut writer = BundleWriter::create(&FileAccess::EVERYWHERE, prefix).unwrap();
     for (name, spec, tensor) in tensors {
         match *spec {
             "" => writer.add(name, tensor).unwrap(),
@@ -81,7 +82,7 @@ fn all_dtypes() -> Vec<(&'static str, &'static str, Tensor)> {
 
 #[test]
 fn every_dtype_of_a_real_checkpoint_is_read() {
-    let reader = BundleReader::open(&fixture("ckpt/model-7")).unwrap();
+    let reader = BundleReader::open(&FileAccess::EVERYWHERE, &fixture("ckpt/model-7")).unwrap();
     for (name, spec, tensor) in all_dtypes() {
         if spec.is_empty() {
             assert_eq!(reader.read(name).unwrap(), tensor, "{name}");
@@ -118,9 +119,9 @@ fn merging_shards_gives_the_bytes_of_a_sharded_save() {
     write(&part(0), &[("a", "", counting(1, &[3])), ("p/t", "4 2 0,2:0,2", counting(0, &[2, 2]))]);
     let b = Tensor::from_slice(&[4i32, 5], &[1, 2]).unwrap();
     write(&part(1), &[("b", "", b.clone()), ("p/t", "4 2 2,2:0,2", counting(4, &[2, 2]))]);
-    merge(&[&part(0), &part(1)], &prefix, false).unwrap();
+    merge(&FileAccess::EVERYWHERE, &[&part(0), &part(1)], &prefix, false).unwrap();
     assert_same_files(&fixture("ckpt_sharded/shard-100"), &prefix, 2);
-    let reader = BundleReader::open(&prefix).unwrap();
+    let reader = BundleReader::open(&FileAccess::EVERYWHERE, &prefix).unwrap();
     assert_eq!(reader.read("p/t").unwrap(), counting(0, &[4, 2]));
     assert_eq!(reader.read("b").unwrap(), b);
     assert_eq!(directory.path().read_dir().unwrap().count(), 3);
@@ -131,21 +132,24 @@ fn merging_what_is_not_there_or_there_twice_fails_and_keeps_the_sources() {
     let (directory, prefix) = scratch();
     let part = |shard: usize| directory.path().join(format!("part-{shard}")).display().to_string();
     write(&part(0), &[("a", "", counting(1, &[3]))]);
-    let missing = merge(&[&part(0), &part(1)], &prefix, false).unwrap_err();
+    let missing = merge(&FileAccess::EVERYWHERE, &[&part(0), &part(1)], &prefix, false).unwrap_err();
     assert_eq!(missing.code(), Code::NotFound);
     write(&part(1), &[("a", "", counting(1, &[3]))]);
-    let twice = merge(&[&part(0), &part(1)], &prefix, false).unwrap_err();
+    let twice = merge(&FileAccess::EVERYWHERE, &[&part(0), &part(1)], &prefix, false).unwrap_err();
     assert_eq!(twice.code(), Code::InvalidArgument);
-    assert_eq!(BundleReader::open(&part(0)).unwrap().read("a").unwrap(), counting(1, &[3]));
+    assert_eq!(
+        BundleReader::open(&FileAccess::EVERYWHERE, &part(0)).unwrap().read("a").unwrap(),
+        counting(1, &[3])
+    );
     std::fs::remove_file(index_path(&part(1))).unwrap();
-    merge(&[&part(0), &part(1)], &prefix, true).unwrap();
-    assert!(BundleReader::open(&prefix).unwrap().contains("a"));
+    merge(&FileAccess::EVERYWHERE, &[&part(0), &part(1)], &prefix, true).unwrap();
+    assert!(BundleReader::open(&FileAccess::EVERYWHERE, &prefix).unwrap().contains("a"));
 }
 
 #[test]
 fn any_part_is_read_from_any_parts() {
     let slice = |spec: &str| TensorSlice::parse(spec).unwrap();
-    let parts = BundleReader::open(&fixture("ckpt/model-7")).unwrap();
+    let parts = BundleReader::open(&FileAccess::EVERYWHERE, &fixture("ckpt/model-7")).unwrap();
     assert_eq!(parts.read_slice("emb/table", &slice("2,2:-")).unwrap(), counting(6, &[2, 3]));
     let one = parts.read_slice("emb/table", &slice("3,1:1,1")).unwrap();
     assert_eq!(one.as_slice::<f32>().unwrap(), [10.0]);
@@ -156,7 +160,7 @@ fn any_part_is_read_from_any_parts() {
 
     let (_directory, prefix) = scratch();
     write(&prefix, &[("p", "4 0,2", counting(0, &[2]))]);
-    let reader = BundleReader::open(&prefix).unwrap();
+    let reader = BundleReader::open(&FileAccess::EVERYWHERE, &prefix).unwrap();
     assert_eq!(reader.read_slice("p", &slice("0,1")).unwrap(), counting(0, &[1]));
     assert_eq!(reader.read("p").unwrap_err().code(), Code::InvalidArgument);
 }
@@ -166,7 +170,7 @@ fn damage_has_tensorflows_codes() {
     let (_directory, prefix) = scratch();
     let save = || write(&prefix, &[("a", "", counting(1, &[100])), ("s", "", strings(&[b"x", b"yz"], &[2]))]);
     let code = |name: &str| {
-        let read = BundleReader::open(&prefix).and_then(|reader| reader.read(name));
+        let read = BundleReader::open(&FileAccess::EVERYWHERE, &prefix).and_then(|reader| reader.read(name));
         read.unwrap_err().code()
     };
     assert_eq!(code("a"), Code::NotFound);
@@ -196,7 +200,7 @@ fn damage_has_tensorflows_codes() {
 #[test]
 fn what_cannot_be_saved_is_refused_and_leaves_nothing_behind() {
     let (directory, prefix) = scratch();
-    let mut writer = BundleWriter::create(&prefix).unwrap();
+    let mut writer = BundleWriter::create(&FileAccess::EVERYWHERE, &prefix).unwrap();
     writer.add("a", &counting(0, &[2])).unwrap();
     assert_eq!(writer.add("a", &counting(0, &[2])).unwrap_err().code(), Code::InvalidArgument);
     let ShapeAndSlice { full, slice } = ShapeAndSlice::parse("4 0,2").unwrap();
@@ -217,8 +221,11 @@ fn one_level_of_directory_is_made() {
     let (directory, _) = scratch();
     let below = |name: &str| directory.path().join(name).display().to_string();
     write(&below("new/m"), &[("a", "", counting(0, &[1]))]);
-    assert!(BundleReader::open(&below("new/m")).unwrap().contains("a"));
-    assert_eq!(BundleWriter::create(&below("x/y/m")).map(|_| ()).unwrap_err().code(), Code::NotFound);
+    assert!(BundleReader::open(&FileAccess::EVERYWHERE, &below("new/m")).unwrap().contains("a"));
+    assert_eq!(
+        BundleWriter::create(&FileAccess::EVERYWHERE, &below("x/y/m")).map(|_| ()).unwrap_err().code(),
+        Code::NotFound
+    );
 }
 
 proptest! {
@@ -239,7 +246,7 @@ proptest! {
         }
         std::fs::remove_file(target).unwrap();
         std::fs::write(target, bytes).unwrap();
-        if let Ok(reader) = BundleReader::open(&prefix) {
+        if let Ok(reader) = BundleReader::open(&FileAccess::EVERYWHERE, &prefix) {
             for (name, _, _) in reader.tensors().unwrap_or_default() {
                 let _ = reader.read(&name);
             }

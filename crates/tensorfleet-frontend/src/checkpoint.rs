@@ -7,6 +7,7 @@
 use std::fmt;
 
 use tensorfleet_core::{DType, Result, Shape, Status, Tensor};
+use tensorfleet_files::FileAccess;
 use tensorfleet_files::bundle::BundleReader;
 use tensorfleet_files::tensor_slice::TensorSlice;
 
@@ -52,7 +53,8 @@ pub struct TensorInfo {
 impl CheckpointReader {
     /// Opens the checkpoint with this prefix, e.g. `logs/model.ckpt-700`: reads its index.
     pub fn open(prefix: &str) -> Result<CheckpointReader> {
-        let bundle = BundleReader::open(prefix).map_err(|status| in_checkpoint(prefix, status))?;
+        let bundle = BundleReader::open(&FileAccess::EVERYWHERE, prefix)
+            .map_err(|status| in_checkpoint(prefix, status))?;
         let tensors = bundle.tensors().map_err(|status| in_checkpoint(prefix, status))?;
         let tensors = tensors.into_iter().map(|(name, dtype, shape)| TensorInfo { name, dtype, shape });
         Ok(CheckpointReader { prefix: prefix.to_string(), tensors: tensors.collect(), bundle })

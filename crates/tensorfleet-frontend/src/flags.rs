@@ -26,6 +26,8 @@
 //! # Ok::<(), tensorfleet::Status>(())
 //! ```
 
+use std::io::Write;
+
 use clap::{Args, Command, Parser};
 use tensorfleet_core::bail;
 
@@ -71,8 +73,25 @@ impl TaskFlags {
 /// refuses in its own words. clap on its own takes `-5` for a flag that does not exist.
 pub fn parse<P: Parser>() -> P {
     let mut command = command::<P>();
-    let mut matches = command.clone().get_matches();
+    let mut matches = command.clone().try_get_matches().unwrap_or_else(|answer| leave(&answer));
     P::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+/// Ends the program with what clap has to say: help, a version, or a mistake. Help that cannot be written is a failure, as all lost
+/// output; a reader who has seen enough (`| head`) is not.
+fn leave(answer: &clap::Error) -> ! {
+    if answer.use_stderr() {
+        answer.exit();
+    }
+    let printed = answer.print().and_then(|()| std::io::stdout().flush());
+    let code = match printed {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(std::io::stderr(), "error: the output cannot be written ({error})");
+            1
+        }
+        _ => 0,
+    };
+    std::process::exit(code)
 }
 
 /// The command line that [`parse`] reads.

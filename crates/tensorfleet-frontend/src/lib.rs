@@ -40,7 +40,9 @@ pub use variables::{
     Regularizer, Reuse, VariableBuilder, VariableScope, VariableScopeBuilder,
 };
 
-pub use tensorfleet_cluster::{ClusterSpec, Server, ServerOptions, TaskId, TfConfig, keep_freed_memory};
+pub use tensorfleet_cluster::{
+    ClientId, ClusterSpec, DefaultPlacement, Server, ServerOptions, TaskId, TfConfig, keep_freed_memory,
+};
 pub use tensorfleet_core::{Code, DType, DeviceName, Node, PartialShape, Result, Shape, Status, Tensor};
 pub use tensorfleet_kernel::builder::DeviceScope;
 pub use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, RunMetadata, StepStats};

@@ -43,6 +43,23 @@ fn a_restart_prints_the_restored_step_as_seed_000_does() -> Result<()> {
     Ok(())
 }
 
+/// The tags of the summaries in a directory's event files.
+fn summary_tags(logdir: &str) -> Result<Vec<String>> {
+    let mut tags = Vec::new();
+    for entry in std::fs::read_dir(logdir).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.to_string_lossy().contains("tfevents") {
+            continue;
+        }
+        for event in tensorfleet::summary::events(path)? {
+            if let Some(tensorfleet::summary::What::Summary(summary)) = event?.what {
+                tags.extend(summary.value.into_iter().map(|value| value.tag));
+            }
+        }
+    }
+    Ok(tags)
+}
+
 #[test]
 fn the_chief_saves_while_training_goes_on() -> Result<()> {
     let directory = tempfile::tempdir().unwrap();
@@ -58,25 +75,20 @@ fn the_chief_saves_while_training_goes_on() -> Result<()> {
         .build()?;
     let has_saved = || latest_checkpoint(logdir).unwrap().is_some_and(|path| !path.ends_with("-0"));
     supervisor.managed_session("", |session| {
-        while !supervisor.should_stop() && !has_saved() {
+        // Checkpoints and summaries have a thread each; either may be first.
+        // A file that is being written may end in half an event.
+        let is_done = || {
+            let tags = summary_tags(logdir).unwrap_or_default();
+            has_saved() && tags.contains(&"seen".to_string())
+        };
+        while !supervisor.should_stop() && !is_done() {
             session.run(&train)?;
         }
         Ok(())
     })?;
     assert!(has_saved());
     assert!(directory.path().join("graph.pbtxt").exists());
-    let mut tags = Vec::new();
-    for entry in std::fs::read_dir(logdir).unwrap() {
-        let path = entry.unwrap().path();
-        if !path.to_string_lossy().contains("tfevents") {
-            continue;
-        }
-        for event in tensorfleet::summary::events(path)? {
-            if let Some(tensorfleet::summary::What::Summary(summary)) = event?.what {
-                tags.extend(summary.value.into_iter().map(|value| value.tag));
-            }
-        }
-    }
+    let tags = summary_tags(logdir)?;
     assert!(tags.contains(&"seen".to_string()), "{tags:?}");
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::cancellation::Cancellation;
 use crate::continuation::Resume;
 use crate::file_access::FileAccess;
 use crate::functions::NoFunctions;
-use crate::kernel::{Context, FrameIteration, KernelBox, StepContext, Value};
+use crate::kernel::{Context, FrameIteration, KernelBox, StepContext, StepOrigin, Value};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Flow, Op};
 use crate::rendezvous::NoRendezvous;
@@ -41,6 +41,7 @@ pub fn evaluate(spec: &NodeSpec<'_>, inputs: impl IntoIterator<Item = Tensor>) -
         outputs: &mut outputs,
         is_input_dead: false,
         resume: Resume::OnPool,
+        loops: &NO_STEP.loops,
     };
     // As in a step: the same numbers, and a kernel's bug must not take the process with it.
     let _flushing = FlushDenormals::begin();
@@ -56,6 +57,9 @@ pub fn evaluate(spec: &NodeSpec<'_>, inputs: impl IntoIterator<Item = Tensor>) -
 static NO_STEP: LazyLock<Arc<StepContext>> = LazyLock::new(|| {
     Arc::new(StepContext {
         step_id: 0,
+        origin: StepOrigin::unknown(),
+        applied: None,
+        epoch: 0,
         device: Arc::from(""),
         resources: Arc::new(ResourceManager::new("").with_file_access(FileAccess::nowhere())),
         step_resources: ResourceManager::new(""),
@@ -63,5 +67,7 @@ static NO_STEP: LazyLock<Arc<StepContext>> = LazyLock::new(|| {
         cancellation: Arc::new(Cancellation::new()),
         functions: Arc::new(NoFunctions),
         threads: Threads::of_process().clone(),
+        background: Arc::default(),
+        loops: Threads::of_process().loops().clone(),
     })
 });

@@ -10,6 +10,7 @@ use tensorfleet_core::{DType, Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::NameAttrList;
 use tensorfleet_threads::{Completion, Threads};
 
+use crate::background::Background;
 use crate::cancellation::Cancellation;
 use crate::kernel::StepContext;
 use crate::resource::ResourceManager;
@@ -51,6 +52,8 @@ pub struct CallContext {
     pub cancellation: Arc<Cancellation>,
     /// The threads of the device's task.
     pub threads: Arc<Threads>,
+    /// Whether work that goes on after the step may do so.
+    pub background: Arc<Background>,
 }
 
 impl CallContext {
@@ -62,6 +65,7 @@ impl CallContext {
             resources: step.resources.clone(),
             cancellation: step.cancellation.clone(),
             threads: step.threads.clone(),
+            background: step.background.clone(),
         }
     }
 

@@ -7,12 +7,14 @@
 //! A kernel that has to wait (dequeue, receive, take a gradient) is an [`AsyncKernel`]: it leaves a
 //! continuation behind and returns, so that no thread is blocked.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 use tensorfleet_core::{DType, ResourceHandle, Result, Status, Tensor};
 use tensorfleet_threads::{Loops, Threads};
 
+use crate::applied_updates::AppliedUpdates;
+use crate::background::Background;
 use crate::cancellation::Cancellation;
 use crate::continuation::Resume;
 use crate::file_access::FileAccess;
@@ -89,6 +91,12 @@ impl KernelBox {
 pub struct StepContext {
     /// The step's number, unique in its session.
     pub step_id: i64,
+    /// On whose behalf it runs.
+    pub origin: Arc<StepOrigin>,
+    /// What the request it belongs to has done on the device before, if that is numbered; see [`AppliedUpdates`].
+    pub applied: Option<Arc<AppliedUpdates>>,
+    /// How often something on the device had been begun anew when the step began; see [`ResourceManager::begin_anew`].
+    pub epoch: u64,
     /// The device's full name.
     pub device: Arc<str>,
     /// The device's resources: variables, queues, accumulators.
@@ -103,6 +111,30 @@ pub struct StepContext {
     pub functions: Arc<dyn Functions>,
     /// The threads of the device's task.
     pub threads: Arc<Threads>,
+    /// Whether work that goes on after the step may do so.
+    pub background: Arc<Background>,
+    /// Its threads for loops, for loops that end early when the step is given up.
+    pub loops: Loops,
+}
+
+/// On whose behalf steps run: what queues and accumulators know about who gives and takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepOrigin {
+    /// The task whose master drives the step, which is the worker itself where each worker has its session on its own server. Empty
+    /// if it is not known.
+    pub owner: Arc<str>,
+    /// The life of that task; 0 if it is not known.
+    pub incarnation: u64,
+    /// The session.
+    pub session: Arc<str>,
+}
+
+impl StepOrigin {
+    /// A step of whom nothing is known, as in a session of this process.
+    pub fn unknown() -> Arc<StepOrigin> {
+        static UNKNOWN: LazyLock<Arc<StepOrigin>> = LazyLock::new(Arc::default);
+        UNKNOWN.clone()
+    }
 }
 
 /// Which iteration of which loop a node runs in; both 0 outside loops.
@@ -128,6 +160,8 @@ pub struct Context<'a> {
     pub is_input_dead: bool,
     /// Where steps go on whose waits the kernel ends.
     pub resume: Resume<'a>,
+    /// See [`Context::loops`].
+    pub loops: &'a Loops,
 }
 
 /// What an [`AsyncKernel`] sees of its node and step. It owns its inputs, since it may outlive the call.
@@ -144,8 +178,14 @@ pub struct AsyncContext {
 
 impl<'a> Context<'a> {
     /// The threads that share this kernel's loops and products. They are the step's: inputs may be taken while they are held.
+    /// The loops of a node without effects end early when the step is given up; its outputs are thrown away then.
     pub fn loops(&self) -> &'a Loops {
-        self.step.threads.loops()
+        self.loops
+    }
+
+    /// Fails once the step is given up: for loops of the kernel's own that may be long.
+    pub fn check_cancelled(&self) -> Result<()> {
+        self.step.cancellation.check()
     }
 }
 

@@ -13,12 +13,13 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in real time and start threads"))]
 
+pub mod applied_updates;
+pub mod background;
 pub mod builder;
 pub mod cancellation;
 pub mod catalogue;
 pub mod constant_evaluation;
 pub mod continuation;
-pub mod file_access;
 pub mod functions;
 pub mod gradients;
 pub mod kernel;
@@ -31,7 +32,10 @@ pub mod shape_context;
 pub mod signature;
 pub mod testing;
 pub mod variable;
+pub mod work;
 
 pub use catalogue::Catalogue;
 pub use node_spec::NodeSpec;
 pub use op::Op;
+pub use tensorfleet_files::file_access;
+pub use work::Work;

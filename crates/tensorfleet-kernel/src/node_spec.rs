@@ -1,5 +1,8 @@
 //! [`NodeSpec`]: a node seen through its op's declaration — types resolved, attributes checked and defaulted.
 
+mod once_per_request;
+
+use once_per_request::once_per_request;
 use smallvec::SmallVec;
 use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{DType, EdgeType, Node, Result, Status, ensure};
@@ -149,7 +152,7 @@ impl<'a> NodeSpec<'a> {
         let make = self.op().kernel.ok_or_else(|| {
             Status::unimplemented(format!("Op {} has no kernel in Tensorfleet", self.op().name))
         });
-        make.and_then(|make| make(self))
+        make.and_then(|make| Ok(once_per_request(self, make(self)?)))
             .map_err(|status| status.at_node(&self.node.name, &self.node.op, &self.node.device))
     }
 }

@@ -20,6 +20,7 @@ use crate::kernel::KernelBox;
 use crate::known_value::KnownValue;
 use crate::node_spec::NodeSpec;
 use crate::shape_context::ShapeContext;
+use crate::work::Work;
 
 /// Computes the output shapes from what is known of the inputs.
 pub type ShapeFn = fn(&ShapeContext<'_>) -> Result<Vec<PartialShape>>;
@@ -76,9 +77,6 @@ pub enum Cost {
     /// About one pass over inputs and outputs.
     #[default]
     Linear,
-    /// About one pass over an output whose shape is the value of input 0 (fills, random numbers): the inputs are small whatever
-    /// the work.
-    Shaped,
     /// Many operations per byte (matrix products, convolutions).
     Heavy,
 }
@@ -116,12 +114,16 @@ pub struct Op {
     pub flow: Flow,
     /// How much work it is.
     pub cost: Cost,
+    /// What tells how much work a node is before it runs.
+    pub work: Work,
     /// Whether it may take a reference to a variable that has no value yet.
     pub allows_uninitialized: bool,
     /// See [`Op::reads_in_place`].
     pub reads_in_place: bool,
     /// See [`Op::touches_rows`].
     pub touches_rows: bool,
+    /// See [`Op::writes_variable`].
+    pub writes_variable: bool,
     /// See [`Op::waits_for_disk`].
     pub waits_for_disk: bool,
     /// See [`Op::passes_through`].
@@ -155,9 +157,11 @@ impl Op {
             stateful: false,
             flow: Flow::Plain,
             cost: Cost::Linear,
+            work: Work::Unknown,
             allows_uninitialized: false,
             reads_in_place: false,
             touches_rows: false,
+            writes_variable: false,
             waits_for_disk: false,
             passes_through: false,
             passes_references: false,
@@ -218,6 +222,13 @@ impl Op {
         self
     }
 
+    /// Says what tells how much work a node is before it runs. Unless this is said, or the op is [`Cost::Trivial`], threads that
+    /// serve sockets do not run it.
+    pub const fn work(mut self, work: Work) -> Op {
+        self.work = work;
+        self
+    }
+
     /// Lets the op take references to variables without a value.
     pub const fn allow_uninitialized(mut self) -> Op {
         self.allows_uninitialized = true;
@@ -236,6 +247,14 @@ impl Op {
     /// of the work.
     pub const fn touches_rows(mut self) -> Op {
         self.touches_rows = true;
+        self
+    }
+
+    /// Says that the op changes the variable of its first input, a reference or a handle, and gives nothing but that reference: a
+    /// node that has done so for a request does not do it again when the request is repeated
+    /// ([`crate::applied_updates`]).
+    pub const fn writes_variable(mut self) -> Op {
+        self.writes_variable = true;
         self
     }
 

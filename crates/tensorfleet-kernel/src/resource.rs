@@ -6,9 +6,11 @@
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
+use tensorfleet_core::memory::Charge;
 use tensorfleet_core::{ResourceHandle, Result, Status};
 
 use crate::file_access::FileAccess;
@@ -22,6 +24,30 @@ pub trait Resource: Any + Send + Sync {
 
     /// Called when it is removed from the manager; whoever waits for it must be told.
     fn on_removed(&self) {}
+
+    /// The round of gradients that it collects, if it does.
+    fn round(&self) -> Option<RoundReport> {
+        None
+    }
+}
+
+/// A round of gradients that are collected for one update, as `status` shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoundReport {
+    /// The global step that its gradients are computed at.
+    pub step: i64,
+    /// Gradients that have come.
+    pub count: usize,
+    /// Gradients that whoever takes them waits for; nothing if nobody waits.
+    pub required: Option<usize>,
+    /// Whose gradients have come.
+    pub given: Vec<Arc<str>>,
+    /// Who has given to an earlier round and not to this one.
+    pub missing: Vec<Arc<str>>,
+    /// Who took the last round.
+    pub taker: Option<Arc<str>>,
+    /// For how long nothing has changed.
+    pub quiet: Duration,
 }
 
 type Key = (TypeId, String);
@@ -31,13 +57,18 @@ pub struct ResourceManager {
     default_container: String,
     containers: RwLock<FxHashMap<String, FxHashMap<Key, Entry>>>,
     next_private: AtomicU64,
+    epoch: AtomicU64,
     file_access: FileAccess,
 }
 
 struct Entry {
     any: Arc<dyn Any + Send + Sync>,
     resource: Arc<dyn Resource>,
+    _charge: Charge,
 }
+
+/// What a resource takes besides the values in it: itself, its name, its place here. A loop can make one in each iteration.
+const RESOURCE_BYTES: usize = 512;
 
 impl ResourceManager {
     /// An empty manager. TensorFlow names the default container after the job.
@@ -46,6 +77,7 @@ impl ResourceManager {
             default_container: default_container.to_string(),
             containers: RwLock::default(),
             next_private: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
             file_access: FileAccess::EVERYWHERE,
         }
     }
@@ -58,6 +90,16 @@ impl ResourceManager {
     /// The files that nodes on the device may touch.
     pub fn file_access(&self) -> &FileAccess {
         &self.file_access
+    }
+
+    /// How often something has been begun anew.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Notes that something is begun anew: steps that have begun before have an earlier epoch than the one it gives.
+    pub fn begin_anew(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// The container for an op's `container` attribute: the default one if that is empty.
@@ -108,10 +150,18 @@ impl ResourceManager {
                 .downcast()
                 .map_err(|_| Status::internal("a resource has another type than its key"));
         }
+        let charge = Charge::new(RESOURCE_BYTES + size_of::<R>() + name.len())?;
         let resource = Arc::new(create()?);
-        let entry = Entry { any: resource.clone(), resource: resource.clone() };
+        let entry = Entry { any: resource.clone(), resource: resource.clone(), _charge: charge };
         resources.insert((TypeId::of::<R>(), name.to_string()), entry);
         Ok(resource)
+    }
+
+    /// The rounds of gradients that are collected here, each with the name of its resource.
+    pub fn rounds(&self) -> Vec<(String, RoundReport)> {
+        let containers = self.containers.read();
+        let entries = containers.values().flatten();
+        entries.filter_map(|((_, name), entry)| Some((name.clone(), entry.resource.round()?))).collect()
     }
 
     /// Removes a resource; returns whether it was there.

@@ -1,7 +1,7 @@
 //! [`ShapeContext`]: what a shape rule sees — partial input shapes, and input values where they are constant.
 
 use tensorfleet_core::attr::FromAttr;
-use tensorfleet_core::{DType, Dim, PartialShape, Result, Status, Tensor, bail};
+use tensorfleet_core::{DType, Dim, PartialShape, Result, Status, Tensor, bail, memory};
 
 use crate::node_spec::NodeSpec;
 
@@ -105,8 +105,8 @@ impl<'a> ShapeContext<'a> {
 /// The elements of an int32 or int64 tensor.
 pub fn integers_of(tensor: &Tensor) -> Result<Vec<i64>> {
     match tensor.dtype() {
-        DType::Int32 => Ok(tensor.as_slice::<i32>()?.iter().map(|&value| value as i64).collect()),
-        DType::Int64 => Ok(tensor.as_slice::<i64>()?.to_vec()),
+        DType::Int32 => memory::collect(tensor.as_slice::<i32>()?.iter().map(|&value| value as i64)),
+        DType::Int64 => memory::copy_of(tensor.as_slice::<i64>()?),
         other => Err(Status::invalid_argument(format!("expected int32 or int64 values, got {other}"))),
     }
 }

@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 use tensorfleet_core::attr::{IntoAttr, kind_of};
-use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, bail, ensure, excerpt};
 use tensorfleet_proto::tensorflow::AttrValue;
 use tensorfleet_proto::tensorflow::attr_value::{ListValue, Value};
 
@@ -274,7 +274,7 @@ impl AttrDecl {
             InvalidArgument,
             "Value for attr '{}' of \"{}\" is not in the list of allowed values: {}",
             self.name,
-            String::from_utf8_lossy(value),
+            excerpt(value),
             allowed.join(", ")
         );
         Ok(())

@@ -9,7 +9,9 @@ use tensorfleet_threads::Threads;
 use crate::Catalogue;
 use crate::cancellation::Cancellation;
 use crate::continuation::Resume;
-use crate::kernel::{AsyncContext, Context, FrameIteration, KernelBox, Outputs, StepContext, Value};
+use crate::kernel::{
+    AsyncContext, Context, FrameIteration, KernelBox, Outputs, StepContext, StepOrigin, Value,
+};
 use crate::node_spec::NodeSpec;
 use crate::rendezvous::NoRendezvous;
 use crate::resource::ResourceManager;
@@ -136,6 +138,7 @@ impl TestOp {
                 frame,
                 is_input_dead: false,
                 resume: Resume::OnPool,
+                loops: &step.loops,
                 inputs: &mut inputs,
                 outputs: &mut outputs,
             })?;
@@ -164,6 +167,7 @@ impl TestOp {
                     outputs: &mut outputs,
                     is_input_dead: false,
                     resume: Resume::OnPool,
+                    loops: &step.loops,
                 })?;
                 Ok(outputs)
             }
@@ -182,14 +186,20 @@ impl TestOp {
 
 /// A step of its own, with empty resources.
 pub fn test_step() -> Arc<StepContext> {
+    let (cancellation, threads) = (Arc::new(Cancellation::new()), Threads::of_process().clone());
     Arc::new(StepContext {
         step_id: 1,
+        origin: StepOrigin::unknown(),
+        applied: None,
+        epoch: 0,
         device: Arc::from("/job:localhost/replica:0/task:0/device:CPU:0"),
         resources: Arc::new(ResourceManager::new("localhost")),
         step_resources: ResourceManager::new("step"),
         rendezvous: Arc::new(NoRendezvous),
-        cancellation: Arc::new(Cancellation::new()),
+        loops: threads.loops().until(cancellation.clone()),
+        cancellation,
         functions: Arc::new(crate::functions::NoFunctions),
-        threads: Threads::of_process().clone(),
+        background: Arc::default(),
+        threads,
     })
 }

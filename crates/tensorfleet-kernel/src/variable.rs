@@ -51,6 +51,11 @@ impl Variable {
         self.value.read().is_some()
     }
 
+    /// Whether somebody is writing it, so that to look at it means to wait.
+    pub fn is_being_written(&self) -> bool {
+        self.value.try_read().is_none()
+    }
+
     /// The current value, shared; `None` before initialisation.
     pub fn snapshot(&self) -> Option<Tensor> {
         self.value.read().clone()

@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
-use tensorfleet_core::{Result, Shape, Tensor, bail};
+use tensorfleet_core::{Result, Shape, Tensor, bail, memory};
 
 use crate::stored::Stored;
 
@@ -125,7 +125,7 @@ impl Broadcast {
     /// The strings of `operand` in the order of the output.
     pub fn strings<'a>(&self, operand: usize, tensor: &'a Tensor) -> Result<Vec<&'a Bytes>> {
         let strings = tensor.as_strings()?;
-        let mut ordered = Vec::with_capacity(self.num_elements());
+        let mut ordered = memory::vec_with_room(self.num_elements())?;
         self.visit_runs(operand, 0, self.num_elements(), |first, len, same| {
             if same {
                 ordered.extend(std::iter::repeat_n(&strings[first], len));

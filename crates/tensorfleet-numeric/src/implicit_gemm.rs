@@ -12,7 +12,7 @@
 use smallvec::SmallVec;
 use tensorfleet_core::{Result, ensure};
 
-use crate::gemm::{Multiply, Output};
+use crate::matrix::{Multiply, Output};
 use crate::vector::{Lanes, Vector, Vectorized};
 
 /// Places in a slice, relative to a common start.

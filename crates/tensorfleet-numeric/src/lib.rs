@@ -11,6 +11,8 @@ pub mod dispatch;
 pub mod elementwise;
 pub mod gemm;
 pub mod implicit_gemm;
+mod library_gemm;
+mod matrix;
 pub mod number;
 pub mod philox;
 pub mod rearrange;

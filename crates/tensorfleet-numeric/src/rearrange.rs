@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use num_complex::Complex;
 use smallvec::SmallVec;
-use tensorfleet_core::{DType, Element, Result, Shape, Status, Tensor};
+use tensorfleet_core::{DType, Element, Result, Shape, Status, Tensor, memory};
 use tensorfleet_threads::Loops;
 
 /// A rule that fills an output with elements of its sources.
@@ -50,7 +50,7 @@ pub fn update(
     }
     let count: usize = sources.iter().map(|source| source.num_elements()).sum();
     let own = (1..).map(|position: u64| position + count as u64).take(target.num_elements());
-    let positions = Tensor::from_slice(&own.collect::<Vec<_>>(), target.shape())?;
+    let positions = Tensor::from_slice(&memory::collect(own)?, target.shape())?;
     let all: SmallVec<[&Tensor; 4]> = sources.iter().copied().chain([&target]).collect();
     run_by_position(loops, target.dtype(), &all, sources.len(), positions, movement)
 }
@@ -90,7 +90,7 @@ fn run_by_position(
     movement: &impl Movement,
 ) -> Result<Tensor> {
     let count: usize = sources.iter().map(|source| source.num_elements()).sum();
-    let numbers: Vec<u64> = (1..=count as u64).collect();
+    let numbers: Vec<u64> = memory::collect(1..=count as u64)?;
     let mut rest = &numbers[..];
     let mut numbered: SmallVec<[&[u64]; 4]> = SmallVec::new();
     for source in sources {
@@ -117,7 +117,7 @@ fn pick<'a, E: Clone + 'a>(
     elements: impl Fn(&'a Tensor) -> Result<&'a [E]>,
     default: Option<E>,
 ) -> Result<Vec<E>> {
-    let mut all: Vec<&E> = Vec::new();
+    let mut all: Vec<&E> = memory::vec_with_room(sources.iter().map(|source| source.num_elements()).sum())?;
     for source in sources {
         all.extend(elements(source)?);
     }
@@ -126,7 +126,11 @@ fn pick<'a, E: Clone + 'a>(
         None => default.clone(),
     };
     let missing = || Status::invalid_argument("resources and variants have no default value");
-    positions.iter().map(|position| element(position).ok_or_else(missing)).collect()
+    let mut picked = memory::vec_with_room(positions.len())?;
+    for position in positions {
+        picked.push(element(position).ok_or_else(missing)?);
+    }
+    Ok(picked)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@
 
 use tensorfleet_core::{Element, Result, Shape, Tensor};
 
-use crate::gemm::{Matrix, Output};
 use crate::implicit_gemm::Tile;
+use crate::matrix::{Matrix, Output};
 use crate::simd_dispatch;
 use crate::vector::{Vector, Vectorized};
 use tensorfleet_threads::Loops;

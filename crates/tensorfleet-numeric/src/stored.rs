@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::{DType, Element, Result, Shape, Tensor};
+use tensorfleet_core::{DType, Element, Result, Shape, Tensor, memory};
 
 /// A storage type with the type that its arithmetic is done in.
 pub trait Stored: Element {
@@ -103,33 +103,35 @@ macro_rules! computed_as_float {
 computed_as_float!(f16, bf16);
 
 /// All elements as compute values: the elements themselves, or a widened copy.
-pub fn compute_elements<S: Stored>(elements: &[S]) -> Cow<'_, [S::Compute]> {
+pub fn compute_elements<S: Stored>(elements: &[S]) -> Result<Cow<'_, [S::Compute]>> {
     match S::as_compute(elements) {
-        Some(direct) => Cow::Borrowed(direct),
+        Some(direct) => Ok(Cow::Borrowed(direct)),
         None => {
-            let mut wide = vec![S::Compute::default(); elements.len()];
+            let mut wide = memory::vec_of(S::Compute::default(), elements.len())?;
             S::widen(elements, &mut wide);
-            Cow::Owned(wide)
+            Ok(Cow::Owned(wide))
         }
     }
 }
 
 /// The elements rounded to their storage type.
-pub fn stored_elements<S: Stored>(wide: &[S::Compute]) -> Vec<S> {
-    let mut elements = vec![S::default(); wide.len()];
+pub fn stored_elements<S: Stored>(wide: &[S::Compute]) -> Result<Vec<S>> {
+    let mut elements = memory::vec_of(S::default(), wide.len())?;
     S::narrow(wide, &mut elements);
-    elements
+    Ok(elements)
 }
 
 /// Changes all elements as compute values, each rounded once.
-pub fn update_computed<S: Stored>(elements: &mut [S], update: impl FnOnce(&mut [S::Compute])) {
+pub fn update_computed<S: Stored>(elements: &mut [S], update: impl FnOnce(&mut [S::Compute])) -> Result<()> {
     if let Some(direct) = S::as_compute_mut(elements) {
-        return update(direct);
+        update(direct);
+        return Ok(());
     }
-    let mut wide = vec![S::Compute::default(); elements.len()];
+    let mut wide = memory::vec_of(S::Compute::default(), elements.len())?;
     S::widen(elements, &mut wide);
     update(&mut wide);
     S::narrow(&wide, elements);
+    Ok(())
 }
 
 /// That a dtype is one of those whose compute type is float: float, half or bfloat16.
@@ -142,7 +144,7 @@ pub fn check_narrow(dtype: DType) -> Result<()> {
 
 /// The elements of a float, half or bfloat16 tensor as floats.
 pub fn floats_of(tensor: &Tensor) -> Result<Cow<'_, [f32]>> {
-    crate::dispatch!(tensor.dtype(), T in [f32, f16, bf16] => Ok(compute_elements(tensor.as_slice::<T>()?)))
+    crate::dispatch!(tensor.dtype(), T in [f32, f16, bf16] => compute_elements(tensor.as_slice::<T>()?))
 }
 
 /// Writes the elements of a tensor as floats.
@@ -169,7 +171,7 @@ pub fn build_computed<S: Stored>(
         if let Some(direct) = S::as_compute_mut(out) {
             return fill(direct);
         }
-        let mut wide = vec![S::Compute::default(); out.len()];
+        let mut wide = memory::vec_of(S::Compute::default(), out.len())?;
         fill(&mut wide)?;
         S::narrow(&wide, out);
         Ok(())
@@ -186,7 +188,7 @@ pub fn build_sums<S: Stored>(
     if let Some(direct) = S::as_compute_mut(elements) {
         add(direct)?;
     } else {
-        let mut wide = vec![S::Compute::default(); elements.len()];
+        let mut wide = memory::vec_of(S::Compute::default(), elements.len())?;
         add(&mut wide)?;
         S::narrow(&wide, elements);
     }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use tensorfleet_core::DType;
 use tensorfleet_kernel::Op;
+use tensorfleet_kernel::op::Flow;
 use tensorfleet_kernel::signature::{Arg, ArgTypes};
 use tensorfleet_ops::catalogue;
 
@@ -57,6 +58,122 @@ fn whoever_takes_names_of_files_says_that_it_waits_for_the_disk() {
     });
     let tables = ["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"];
     assert_eq!(forgotten, tables, "tables are read once, when a program starts");
+}
+
+/// Every op that changes a variable and gives nothing but it. One that is missing here writes again when a request is repeated; one
+/// too many passes its input on instead of what it makes.
+const WRITERS: &[&str] = &[
+    "ApplyAdaMax",
+    "ApplyAdadelta",
+    "ApplyAdagrad",
+    "ApplyAdagradDA",
+    "ApplyAdagradV2",
+    "ApplyAdam",
+    "ApplyAddSign",
+    "ApplyCenteredRMSProp",
+    "ApplyFtrl",
+    "ApplyFtrlV2",
+    "ApplyGradientDescent",
+    "ApplyMomentum",
+    "ApplyPowerSign",
+    "ApplyProximalAdagrad",
+    "ApplyProximalGradientDescent",
+    "ApplyRMSProp",
+    "Assign",
+    "AssignAdd",
+    "AssignAddVariableOp",
+    "AssignSub",
+    "AssignSubVariableOp",
+    "AssignVariableOp",
+    "ResourceApplyAdaMax",
+    "ResourceApplyAdadelta",
+    "ResourceApplyAdagrad",
+    "ResourceApplyAdagradDA",
+    "ResourceApplyAdagradV2",
+    "ResourceApplyAdam",
+    "ResourceApplyAdamWithAmsgrad",
+    "ResourceApplyAddSign",
+    "ResourceApplyCenteredRMSProp",
+    "ResourceApplyFtrl",
+    "ResourceApplyFtrlV2",
+    "ResourceApplyGradientDescent",
+    "ResourceApplyKerasMomentum",
+    "ResourceApplyMomentum",
+    "ResourceApplyPowerSign",
+    "ResourceApplyProximalAdagrad",
+    "ResourceApplyProximalGradientDescent",
+    "ResourceApplyRMSProp",
+    "ResourceScatterAdd",
+    "ResourceScatterDiv",
+    "ResourceScatterMax",
+    "ResourceScatterMin",
+    "ResourceScatterMul",
+    "ResourceScatterNdAdd",
+    "ResourceScatterNdMax",
+    "ResourceScatterNdMin",
+    "ResourceScatterNdSub",
+    "ResourceScatterNdUpdate",
+    "ResourceScatterSub",
+    "ResourceScatterUpdate",
+    "ResourceSparseApplyAdadelta",
+    "ResourceSparseApplyAdagrad",
+    "ResourceSparseApplyAdagradDA",
+    "ResourceSparseApplyAdagradV2",
+    "ResourceSparseApplyCenteredRMSProp",
+    "ResourceSparseApplyFtrl",
+    "ResourceSparseApplyFtrlV2",
+    "ResourceSparseApplyKerasMomentum",
+    "ResourceSparseApplyMomentum",
+    "ResourceSparseApplyProximalAdagrad",
+    "ResourceSparseApplyProximalGradientDescent",
+    "ResourceSparseApplyRMSProp",
+    "ResourceStridedSliceAssign",
+    "ScatterAdd",
+    "ScatterDiv",
+    "ScatterMax",
+    "ScatterMin",
+    "ScatterMul",
+    "ScatterNdAdd",
+    "ScatterNdMax",
+    "ScatterNdMin",
+    "ScatterNdSub",
+    "ScatterNdUpdate",
+    "ScatterSub",
+    "ScatterUpdate",
+    "SparseApplyAdadelta",
+    "SparseApplyAdagrad",
+    "SparseApplyAdagradDA",
+    "SparseApplyAdagradV2",
+    "SparseApplyCenteredRMSProp",
+    "SparseApplyFtrl",
+    "SparseApplyFtrlV2",
+    "SparseApplyMomentum",
+    "SparseApplyProximalAdagrad",
+    "SparseApplyProximalGradientDescent",
+    "SparseApplyRMSProp",
+    "StridedSliceAssign",
+];
+
+#[test]
+fn a_repeated_request_finds_every_op_that_writes_a_variable() {
+    assert_eq!(ops_that(|op| op.writes_variable), WRITERS);
+    let is_variable = |arg: &Arg| match arg.types {
+        // Other resources (tables, writers, iterators) have names of their own.
+        ArgTypes::Fixed(dtype) => {
+            dtype == DType::Resource && ["resource", "ref", "var"].contains(&&*arg.name)
+        }
+        _ => arg.is_ref,
+    };
+    let outputs = |op: &Op| &catalogue().find(op.name).unwrap().signature().unwrap().outputs;
+    let gives_only_it = |op: &Op| outputs(op).len() <= 1 && outputs(op).iter().all(|output| output.is_ref);
+    let takes_it = |op: &Op| inputs(op).first().is_some_and(is_variable);
+    assert_eq!(ops_that(|op| op.writes_variable && !(takes_it(op) && gives_only_it(op))), [""; 0]);
+    // Whoever takes a variable and a value for it, and gives nothing else, is not there for anything else.
+    let forgotten = ops_that(|op| {
+        let is_writer = takes_it(op) && gives_only_it(op) && inputs(op).len() > 1;
+        is_writer && op.flow == Flow::Plain && !op.writes_variable
+    });
+    assert_eq!(forgotten, [""; 0]);
 }
 
 #[test]

@@ -24,3 +24,7 @@ pub(crate) const MAX_STREAMS: u32 = 1 << 20;
 /// How many calls may be cancelled in one go: a step that fails cancels all of its receives at once. HTTP/2 libraries
 /// take more than a few for an attack.
 pub(crate) const MAX_RESETS: usize = 100_000;
+
+/// How many calls that a server has not looked at may have been cancelled by their client: each takes some kilobytes until
+/// then. A step's receives wait, so they have been looked at when they are cancelled.
+pub(crate) const MAX_UNSEEN_RESETS: usize = 10_000;

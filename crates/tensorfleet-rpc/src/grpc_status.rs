@@ -1,7 +1,8 @@
 //! [`Status`] to and from gRPC's `grpc-status` and `grpc-message`, in one place.
 //!
 //! TensorFlow's codes are gRPC's codes. A status that is a mere consequence of another error carries a marker in its
-//! message, which TensorFlow 1.15 introduced; it survives the way there and back.
+//! message, which TensorFlow 1.15 introduced; it survives the way there and back. A refusal for now ([`Status::busy`])
+//! carries gRPC's own header for it, which says after how many milliseconds to come again.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 
@@ -9,6 +10,11 @@ use tensorfleet_core::{Code, Status};
 
 const GRPC_STATUS: &str = "grpc-status";
 const GRPC_MESSAGE: &str = "grpc-message";
+
+const RETRY_AFTER: &str = "grpc-retry-pushback-ms";
+
+/// When to come again: about as long as a request of a busy server takes.
+const RETRY_AFTER_MS: HeaderValue = HeaderValue::from_static("50");
 
 /// TensorFlow cuts messages at this length, because headers have limits.
 const MAX_MESSAGE_BYTES: usize = 3072;
@@ -21,6 +27,9 @@ pub(crate) fn put(headers: &mut HeaderMap, outcome: Result<(), &Status>) {
     let number = outcome.map_or_else(|status| status.code() as i32, |()| 0);
     headers.insert(GRPC_STATUS, HeaderValue::from(number));
     if let Err(status) = outcome {
+        if status.is_busy() {
+            headers.insert(RETRY_AFTER, RETRY_AFTER_MS);
+        }
         let mut message = status.message();
         if status.is_derived() && !message.contains(DERIVED) {
             message.insert_str(0, DERIVED);
@@ -41,7 +50,10 @@ pub(crate) fn get(headers: &HeaderMap) -> Option<Result<(), Status>> {
     let message =
         headers.get(GRPC_MESSAGE).map(|value| percent_decoded(value.as_bytes())).unwrap_or_default();
     let is_derived = message.contains(DERIVED);
-    let status = Status::new(Code::from_i32(number), message);
+    let mut status = Status::new(Code::from_i32(number), message);
+    if headers.contains_key(RETRY_AFTER) {
+        status = status.busy();
+    }
     Some(Err(if is_derived { status.derived() } else { status }))
 }
 
@@ -149,6 +161,12 @@ mod tests {
         assert_eq!(received.text(), "[_Derived_]step was cancelled");
         assert_eq!(round_trip(&received).text(), "[_Derived_]step was cancelled", "marked once");
         assert!(!round_trip(&Status::cancelled("on its own")).is_derived());
+    }
+
+    #[test]
+    fn a_refusal_for_now_stays_one() {
+        assert!(round_trip(&Status::resource_exhausted("no room").busy()).is_busy());
+        assert!(!round_trip(&Status::resource_exhausted("too long")).is_busy());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! arrived: fields carry their length in front. The scan follows a path of field numbers (`RecvTensorResponse`: tensor,
 //! content) and reads nothing else.
 
-use crate::proto_reader::ProtoReader;
+use crate::proto_reader::{ProtoReader, Value};
 
 /// What the first bytes tell.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) fn find_payload(head: &[u8], message_len: usize, path: &[u32]) -> Sca
             let is_cut = head.len() < message_len && head.len() - reader.position().min(head.len()) < 20;
             return if is_cut { Scan::MoreBytes } else { Scan::Nothing };
         };
-        let Some(len) = field.len else { continue };
+        let Value::Delimited(len) = field.value else { continue };
         let begin = reader.position();
         let Some(end) = begin.checked_add(len).filter(|end| ends.last().is_none_or(|last| end <= last))
         else {

@@ -6,13 +6,20 @@ pub(crate) struct ProtoReader<'a> {
     position: usize,
 }
 
-/// The head of a field.
+/// A field: its number, and what it carries.
 pub(crate) struct Field {
     pub(crate) number: u32,
-    /// The value of a varint field; fixed-size values are skipped and read as 0.
-    pub(crate) varint: u64,
-    /// For a length-delimited field, the length of what follows at the reader's position.
-    pub(crate) len: Option<usize>,
+    pub(crate) value: Value,
+}
+
+/// What a field carries. A reader that wants one kind must not take another for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Varint(u64),
+    /// Four or eight bytes, which are skipped: no field that is read here has them.
+    Fixed,
+    /// The length of what follows at the reader's position.
+    Delimited(usize),
 }
 
 impl<'a> ProtoReader<'a> {
@@ -37,17 +44,19 @@ impl<'a> ProtoReader<'a> {
         if number == 0 {
             return None;
         }
-        let mut field = Field { number, varint: 0, len: None };
-        match wire_type {
-            0 => field.varint = varint(self.bytes, &mut at)?,
-            1 => at = at.checked_add(8).filter(|&end| end <= self.bytes.len())?,
-            2 => field.len = Some(usize::try_from(varint(self.bytes, &mut at)?).ok()?),
-            5 => at = at.checked_add(4).filter(|&end| end <= self.bytes.len())?,
+        let value = match wire_type {
+            0 => Value::Varint(varint(self.bytes, &mut at)?),
+            2 => Value::Delimited(usize::try_from(varint(self.bytes, &mut at)?).ok()?),
+            1 | 5 => {
+                let size = if wire_type == 1 { 8 } else { 4 };
+                at = at.checked_add(size).filter(|&end| end <= self.bytes.len())?;
+                Value::Fixed
+            }
             // Groups are not used by any message here.
             _ => return None,
-        }
+        };
         self.position = at;
-        Some(field)
+        Some(Field { number, value })
     }
 
     /// Passes over `len` bytes; whether they are there.
@@ -93,10 +102,10 @@ mod tests {
     fn fields_of_every_wire_type_are_passed() {
         let bytes = [0x08, 0x96, 1, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1a, 2, 9, 9, 0x25, 1, 2, 3, 4];
         let mut reader = ProtoReader::new(&bytes);
-        let first = reader.field().unwrap();
-        assert_eq!((first.number, first.varint, first.len), (1, 150, None));
-        assert_eq!(reader.field().unwrap().number, 2);
-        assert_eq!(reader.field().unwrap().len, Some(2));
+        let mut next = || reader.field().map(|field| (field.number, field.value));
+        assert_eq!(next(), Some((1, Value::Varint(150))));
+        assert_eq!(next(), Some((2, Value::Fixed)));
+        assert_eq!(next(), Some((3, Value::Delimited(2))));
         assert_eq!(reader.take(2), Some(&[9u8, 9][..]));
         assert_eq!(reader.field().unwrap().number, 4);
         assert!(reader.is_at_end() && reader.field().is_none());

@@ -10,7 +10,7 @@ use tensorfleet_core::{Buffer, DType, Result, Shape, Status, Tensor};
 use tensorfleet_proto::tensorflow::{RecvTensorResponse, TensorShapeProto};
 
 use crate::incoming::Incoming;
-use crate::proto_reader::ProtoReader;
+use crate::proto_reader::{ProtoReader, Value};
 
 /// Where the contents of the tensor are in a `RecvTensorResponse`; see [`crate::CallOptions::align`].
 pub const ALIGN: &[u32] = &[1, 4];
@@ -57,16 +57,16 @@ fn scan(bytes: &[u8]) -> Option<Scanned> {
     let mut reader = ProtoReader::new(bytes);
     while !reader.is_at_end() {
         let field = reader.field()?;
-        match (field.number, field.len) {
-            (1, Some(len)) if scanned.tensor.is_none() => {
+        match (field.number, field.value) {
+            (1, Value::Delimited(len)) if scanned.tensor.is_none() => {
                 let offset = reader.position();
                 let mut tensor = scan_tensor(reader.take(len)?)?;
                 tensor.offset += offset;
                 scanned.tensor = Some(tensor);
             }
-            (2, None) => scanned.is_dead = field.varint != 0,
-            (3, None) => scanned.send_start_micros = field.varint as i64,
-            (5, None) => scanned.require_ack = field.varint != 0,
+            (2, Value::Varint(value)) => scanned.is_dead = value != 0,
+            (3, Value::Varint(value)) => scanned.send_start_micros = value as i64,
+            (5, Value::Varint(value)) => scanned.require_ack = value != 0,
             _ => return None,
         }
     }
@@ -78,15 +78,15 @@ fn scan_tensor(bytes: &[u8]) -> Option<PlainTensor> {
     let mut reader = ProtoReader::new(bytes);
     while !reader.is_at_end() {
         let field = reader.field()?;
-        match (field.number, field.len) {
-            (1, None) => dtype = Some(DType::from_number(i32::try_from(field.varint).ok()?).ok()?),
-            (2, Some(len)) if shape.is_none() => {
+        match (field.number, field.value) {
+            (1, Value::Varint(number)) => dtype = Some(DType::from_number(i32::try_from(number).ok()?).ok()?),
+            (2, Value::Delimited(len)) if shape.is_none() => {
                 let proto = TensorShapeProto::decode(reader.take(len)?).ok()?;
                 shape = Some(Shape::from_proto(&proto).ok()?);
             }
             // The version of the encoding, which no one has ever set.
-            (3, None) => {}
-            (4, Some(len)) => {
+            (3, Value::Varint(_)) => {}
+            (4, Value::Delimited(len)) => {
                 content = Some((reader.position(), len));
                 reader.take(len)?;
             }
@@ -181,6 +181,14 @@ mod tests {
             let message = RecvTensorResponse { tensor: Some(proto), ..Default::default() };
             assert_eq!(parse(incoming(&message.encode_to_vec())).unwrap().value.unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn a_field_of_another_kind_is_malformed_here_as_it_is_for_the_decoder() {
+        // A tensor, and `is_dead` as eight bytes instead of a varint.
+        let bytes = [&[0x0a, 8, 8, 2, 0x22, 2, 0x22, 2, 8, 5, 0x11][..], &[7; 8]].concat();
+        assert!(RecvTensorResponse::decode(&bytes[..]).is_err());
+        assert!(parse(incoming(&bytes)).is_err());
     }
 
     #[test]

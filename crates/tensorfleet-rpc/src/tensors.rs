@@ -83,7 +83,7 @@ impl<'a> Encoded<'a> {
     fn new(tensor: &'a Tensor) -> Encoded<'a> {
         let content = match tensor.buffer() {
             Ok(buffer) if PartsBuilder::copies(buffer.len()) => Content::Borrowed(buffer.as_bytes()),
-            Ok(buffer) => Content::Shared(Bytes::from_owner(buffer.clone())),
+            Ok(buffer) => Content::Shared(buffer.to_shared_bytes()),
             Err(_) => Content::Shared(tensor.to_content_proto().tensor_content),
         };
         Encoded { dtype: tensor.dtype(), dims: Shape::dims(tensor.shape()), content }

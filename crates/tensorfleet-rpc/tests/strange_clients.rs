@@ -57,7 +57,27 @@ async fn half_a_message_and_then_silence_is_given_up() {
     let server = impatient_server(Duration::from_millis(250));
     let headers = answer(&server, &[0, 0, 0, 1, 0, 1, 2, 3], false, &[GRPC]).await;
     assert_eq!(headers["grpc-status"], "4");
-    assert!(headers["grpc-message"].to_str().unwrap().contains("no bytes for 0.25 s"));
+    assert!(headers["grpc-message"].to_str().unwrap().contains("came in 0.25 s"));
+}
+
+#[tokio::test]
+async fn a_message_that_trickles_is_given_up_as_well() {
+    let server = impatient_server(Duration::from_millis(250));
+    let mut send = connect(&server).await;
+    let (response, mut body) = begin(&mut send, &[GRPC]);
+    body.send_data(Bytes::from_static(&[0, 0, 1, 0, 0]), false).unwrap();
+    let mut response = std::pin::pin!(response);
+    let refused = loop {
+        tokio::select! {
+            response = &mut response => break response.unwrap(),
+            () = tokio::time::sleep(Duration::from_millis(20)) => {
+                // Fails once the server has answered.
+                let _ = body.send_data(Bytes::from_static(&[7; 100]), false);
+            }
+        }
+    };
+    assert_eq!(refused.headers()["grpc-status"], "4");
+    lives(&server).await;
 }
 
 #[tokio::test]

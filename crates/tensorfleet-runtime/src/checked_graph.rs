@@ -3,6 +3,9 @@
 //! Structure was checked on import (`tensorfleet_core::Graph`); here every node's op, attributes, arity and types
 //! are, once, when the node arrives. Later stages rely on it.
 
+use std::sync::Arc;
+use tensorfleet_core::memory::Charge;
+
 use tensorfleet_core::{
     DeviceName, EdgeType, Endpoint, Graph, GraphLimits, Node, NodeId, Result, Status, ensure,
 };
@@ -11,7 +14,7 @@ use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::{Catalogue, NodeSpec};
 use tensorfleet_proto::tensorflow::GraphDef;
 
-use crate::functions::expand;
+use crate::functions::{expand, node_bytes};
 
 /// What the catalogue says of a node: its op, and the types of its edges.
 #[derive(Clone)]
@@ -30,12 +33,14 @@ pub struct CheckedGraph {
     catalogue: &'static Catalogue,
     graph: Graph,
     types: Vec<NodeTypes>,
+    /// For nodes, functions and types, one for each part that was added.
+    charges: Vec<Arc<Charge>>,
 }
 
 impl CheckedGraph {
     /// An empty graph of ops of this catalogue.
     pub fn new(catalogue: &'static Catalogue) -> CheckedGraph {
-        CheckedGraph { catalogue, graph: Graph::new(), types: Vec::new() }
+        CheckedGraph { catalogue, graph: Graph::new(), types: Vec::new(), charges: Vec::new() }
     }
 
     /// The ops that nodes may have.
@@ -46,6 +51,11 @@ impl CheckedGraph {
     /// The graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// What its nodes, functions and types take in memory, as they are charged; large constants aside.
+    pub fn charged_bytes(&self) -> usize {
+        self.charges.iter().map(|charge| charge.bytes()).fold(0, usize::saturating_add)
     }
 
     /// The op of a node and the types of its edges.
@@ -66,12 +76,22 @@ impl CheckedGraph {
     /// Adds nodes, with functions in the place of their calls. On an error the graph is unchanged.
     pub fn extend(&mut self, def: GraphDef, limits: &GraphLimits) -> Result<()> {
         let def = expand(def, self.graph.library(), limits, self.catalogue)?;
+        let charge =
+            Charge::new(graph_bytes(&def)).map_err(|status| status.context("the nodes of a graph"))?;
         let (catalogue, types) = (self.catalogue, &self.types);
         let new_types =
-            self.graph.extend_checked(def, limits, |old, new| check_new(catalogue, old, types, new))?;
-        self.types.extend(new_types);
+            self.graph.extend_checked(def, limits, |old, new| check_new(catalogue, old, types, new));
+        self.types.extend(new_types?);
+        self.charges.push(Arc::new(charge));
         Ok(())
     }
+}
+
+/// What the graph takes in memory.
+fn graph_bytes(def: &GraphDef) -> usize {
+    let nodes = def.node.iter().map(node_bytes).fold(0, usize::saturating_add);
+    let library = def.library.as_ref().map_or(0, prost::Message::encoded_len);
+    nodes.saturating_add(library.saturating_mul(4))
 }
 
 fn check_new(

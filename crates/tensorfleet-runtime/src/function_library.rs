@@ -8,6 +8,7 @@ use tensorfleet_core::{DType, DeviceName, Graph, GraphLimits, Result, Status, Te
 use tensorfleet_kernel::Catalogue;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::functions::{CallContext, Function, Functions, OnReturn};
+use tensorfleet_kernel::kernel::StepOrigin;
 use tensorfleet_proto::tensorflow::{FunctionDefLibrary, GraphDef, NameAttrList, NodeDef};
 
 use crate::checked_graph::CheckedGraph;
@@ -138,11 +139,14 @@ impl CompiledFunction {
         };
         let services = StepServices {
             step_id: context.step_id,
+            origin: StepOrigin::unknown(),
+            applied: None,
             device: context.device.clone(),
             resources: context.resources.clone(),
             rendezvous: Arc::new(LocalRendezvous::new()),
             cancellation,
             threads: context.threads.clone(),
+            background: context.background.clone(),
         };
         let on_done = Box::new(move |results: Result<Vec<Option<Tensor>>>| {
             caller.deregister(token);

@@ -218,8 +218,24 @@ fn functions_that_multiply_exhaust_the_limit_of_nodes() {
     let mut functions: Vec<FunctionDef> = (0..20).map(double).collect();
     functions.push(plus("level20", 1));
     let nodes = vec![constant("x", "", 1i32), call("call", "level0", "x", 1, 1)];
+    let begin = tensorfleet_core::clock::Stopwatch::start();
     let status = run(nodes, functions, &["call"]).unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    // It is known before any of it is made: 8^20 calls or eight, the time is the same.
+    assert!(status.message().contains("would have"), "{status}");
+    assert!(begin.elapsed() < std::time::Duration::from_secs(2), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn functions_that_are_called_often_are_still_expanded() {
+    let nodes = (0..200).map(|index| {
+        let input = if index == 0 { "a".to_string() } else { format!("n{}:sum:0", index - 1) };
+        node(&format!("n{index}"), "add", &format!("{input} a"), vec![])
+    });
+    let many = function("many", "a", "out=n199:sum:0", nodes.collect());
+    let nodes =
+        vec![constant("x", "", 1i32), call("one", "many", "x", 1, 1), call("two", "many", "one", 1, 1)];
+    assert_eq!(run(nodes, vec![add(), many], &["two"]).unwrap(), [201 * 201]);
 }
 
 #[test]

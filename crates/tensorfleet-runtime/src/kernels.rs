@@ -11,6 +11,7 @@ use tensorfleet_core::{Node, Result};
 use tensorfleet_kernel::NodeSpec;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::op::Flow;
+use tensorfleet_proto::tensorflow::AttrValue;
 
 use crate::executor::KernelSource;
 
@@ -50,6 +51,30 @@ impl Kernels {
         drop(kept);
     }
 
+    /// Forgets those that no plan has any more, with the resources that belong to them.
+    pub fn forget_unused(&self) {
+        let mut unused = Vec::new();
+        self.kept.lock().retain(|_, kept| {
+            let is_used = Arc::strong_count(&kept.kernel) > 1;
+            if !is_used {
+                unused.push(kept.kernel.clone());
+            }
+            is_used
+        });
+        // What they own goes here, not under the lock.
+        drop(unused);
+    }
+
+    /// How many are kept.
+    pub fn len(&self) -> usize {
+        self.kept.lock().len()
+    }
+
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn is_kept(&self, node: &NodeSpec<'_>) -> bool {
         match self.keeps {
             Keeps::All => true,
@@ -59,13 +84,20 @@ impl Kernels {
     }
 }
 
+/// Whether two nodes have the same attributes. Those with an underscore in front are a master's notes, such as the shapes
+/// it has inferred; they differ from graph to graph and say nothing to a kernel.
+fn have_equal_attrs(one: &Node, other: &Node) -> bool {
+    let of_kernel = |(name, _): &(&String, &AttrValue)| !name.starts_with('_');
+    one.attrs.iter().filter(of_kernel).eq(other.attrs.iter().filter(of_kernel))
+}
+
 impl KernelSource for Kernels {
     fn kernel(&self, spec: &NodeSpec<'_>) -> Result<Arc<KernelBox>> {
         let node = spec.node();
         if !self.is_kept(spec) {
             return spec.kernel().map(Arc::new);
         }
-        let is_same = |kept: &Kept| kept.node.op == node.op && kept.node.attrs == node.attrs;
+        let is_same = |kept: &Kept| kept.node.op == node.op && have_equal_attrs(&kept.node, node);
         if let Some(kept) = self.kept.lock().get(&*node.name).filter(|kept| is_same(kept)) {
             return Ok(kept.kernel.clone());
         }

@@ -33,6 +33,7 @@ mod plan_cache;
 mod plan_tests;
 mod rendezvous;
 mod session;
+mod shared_constants;
 pub mod step_errors;
 mod sync;
 mod task;
@@ -40,9 +41,10 @@ mod task;
 pub use function_library::compile_partition;
 pub use kernels::Kernels;
 pub use partition::{CompiledPartition, StepServices};
-pub use plan_cache::PlanCache;
+pub use plan_cache::{PlanBounds, PlanCache, plan_bytes};
 pub use rendezvous::{LocalRendezvous, ReceiverId};
 pub use session::{Callable, DirectSession, PartialRun, RunOptions, SessionOptions};
+pub use shared_constants::{SharedConstants, constant_places};
 pub use task::Task;
 
 // The catalogue that tests link.

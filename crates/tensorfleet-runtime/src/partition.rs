@@ -6,11 +6,14 @@
 
 use std::sync::Arc;
 
+use tensorfleet_core::memory::Charge;
 use tensorfleet_core::{Graph, Result, Tensor};
 use tensorfleet_kernel::Catalogue;
+use tensorfleet_kernel::applied_updates::AppliedUpdates;
+use tensorfleet_kernel::background::Background;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::functions::Functions;
-use tensorfleet_kernel::kernel::StepContext;
+use tensorfleet_kernel::kernel::{StepContext, StepOrigin};
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::DeviceStepStats;
@@ -22,12 +25,20 @@ use crate::executor::{Executable, KernelSource, OnStepDone, Step, Trace};
 pub struct CompiledPartition {
     executable: Arc<Executable>,
     functions: Arc<dyn Functions>,
+    _charge: Charge,
 }
+
+/// What a node takes once it is compiled: its kernel, its place in the tables, its share of each step's.
+const COMPILED_NODE_BYTES: usize = 1 << 10;
 
 /// What one step has of its own, besides its arguments.
 pub struct StepServices {
     /// The number of the step.
     pub step_id: i64,
+    /// On whose behalf it runs.
+    pub origin: Arc<StepOrigin>,
+    /// What the request it belongs to has done before, if that is numbered.
+    pub applied: Option<Arc<AppliedUpdates>>,
     /// The full name of the device it runs on.
     pub device: Arc<str>,
     /// Variables, queues, tables of the device.
@@ -38,6 +49,8 @@ pub struct StepServices {
     pub cancellation: Arc<Cancellation>,
     /// The threads of the device's task.
     pub threads: Arc<Threads>,
+    /// Whether the session's work between steps may go on.
+    pub background: Arc<Background>,
 }
 
 impl CompiledPartition {
@@ -48,8 +61,10 @@ impl CompiledPartition {
         kernels: &dyn KernelSource,
         functions: Arc<dyn Functions>,
     ) -> Result<CompiledPartition> {
+        let charge = Charge::new(graph.len().saturating_mul(COMPILED_NODE_BYTES))
+            .map_err(|status| status.context("the plan of a step"))?;
         let executable = Arc::new(Executable::compile(graph, catalogue, kernels)?);
-        Ok(CompiledPartition { executable, functions })
+        Ok(CompiledPartition { executable, functions, _charge: charge })
     }
 
     /// A step ready to [`run`](Step::run). With the wrong number of arguments there is none, and `on_done` gets the
@@ -61,16 +76,31 @@ impl CompiledPartition {
         trace: Option<Arc<Trace>>,
         on_done: OnStepDone,
     ) -> Option<Arc<Step>> {
-        let StepServices { step_id, device, resources, rendezvous, cancellation, threads } = services;
+        let StepServices {
+            step_id,
+            origin,
+            applied,
+            device,
+            resources,
+            rendezvous,
+            cancellation,
+            threads,
+            background,
+        } = services;
         let context = Arc::new(StepContext {
             step_id,
+            origin,
+            applied,
+            epoch: resources.epoch(),
             device,
             resources,
             step_resources: ResourceManager::new("step"),
             rendezvous,
+            loops: threads.loops().until(cancellation.clone()),
             cancellation,
             functions: self.functions.clone(),
             threads,
+            background,
         });
         Step::new(self.executable.clone(), context, arguments, trace, on_done)
     }

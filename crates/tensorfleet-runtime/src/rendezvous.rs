@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use tensorfleet_core::memory::Kept;
 use tensorfleet_core::{RendezvousKey, Result, Status, bail};
 use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_kernel::variable::Variable;
@@ -25,8 +26,13 @@ pub struct LocalRendezvous {
 struct State {
     aborted: Option<Status>,
     table: FxHashMap<RendezvousKey, Waiting>,
+    /// For values that wait: a loop may send in each iteration what nobody takes.
+    kept: Kept,
     next_receiver: u64,
 }
+
+/// What a place in the table takes, with its key.
+const ENTRY_BYTES: usize = 256;
 
 /// Identifies a receiver that may be withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +52,13 @@ enum Sent {
 }
 
 impl Sent {
+    fn kept_bytes(&self) -> usize {
+        match self {
+            Sent::Value(Some(tensor)) => ENTRY_BYTES + tensor.kept_bytes(),
+            _ => ENTRY_BYTES,
+        }
+    }
+
     fn into_transfer(self) -> Result<Transfer> {
         match self {
             Sent::Value(value) => Ok(value),
@@ -65,6 +78,7 @@ impl State {
         if values.is_empty() {
             self.table.remove(key);
         }
+        self.kept.remove(value.as_ref().map_or(0, Sent::kept_bytes));
         let empty = || Status::internal("a rendezvous key has an empty list of values");
         Some(value.ok_or_else(empty))
     }
@@ -84,6 +98,7 @@ impl LocalRendezvous {
                 return;
             }
             state.aborted = Some(reason.clone());
+            state.kept.clear();
             std::mem::take(&mut state.table)
         };
         for waiting in table.into_values() {
@@ -170,20 +185,23 @@ impl LocalRendezvous {
             if let Some(reason) = &state.aborted {
                 return Err(reason.clone());
             }
-            match state.table.get_mut(&key) {
+            let State { table, kept, .. } = &mut *state;
+            match table.get_mut(&key) {
                 Some(Waiting::Values(values)) => {
+                    kept.add(value.kept_bytes())?;
                     values.push_back(value);
                     return Ok(());
                 }
                 Some(Waiting::Receivers(receivers)) => {
                     let receiver = receivers.pop_front();
                     if receivers.is_empty() {
-                        state.table.remove(&key);
+                        table.remove(&key);
                     }
                     receiver
                 }
                 None => {
-                    state.table.insert(key, Waiting::Values(VecDeque::from([value])));
+                    kept.add(value.kept_bytes())?;
+                    table.insert(key, Waiting::Values(VecDeque::from([value])));
                     return Ok(());
                 }
             }

@@ -11,6 +11,7 @@ use tensorfleet_proto::tensorflow::{DeviceAttributes, DeviceLocality};
 use tensorfleet_threads::Threads;
 
 use crate::catalogue;
+use crate::shared_constants::SharedConstants;
 
 /// TensorFlow reports this much memory for a CPU; clients only print it.
 const REPORTED_MEMORY_BYTES: i64 = 256 << 20;
@@ -24,6 +25,7 @@ pub struct Task {
     catalogue: &'static Catalogue,
     next_step: AtomicI64,
     threads: Arc<Threads>,
+    constants: SharedConstants,
 }
 
 impl Task {
@@ -49,6 +51,7 @@ impl Task {
             catalogue: catalogue::linked(),
             next_step: AtomicI64::new(1),
             threads,
+            constants: SharedConstants::default(),
         })
     }
 
@@ -75,6 +78,11 @@ impl Task {
     /// The threads its steps run on.
     pub fn threads(&self) -> &Arc<Threads> {
         &self.threads
+    }
+
+    /// The constants of graphs that have come here.
+    pub fn constants(&self) -> &SharedConstants {
+        &self.constants
     }
 
     /// The ops that graphs may have here.

@@ -8,12 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use tensorfleet_core::memory::Charge;
 use tensorfleet_core::{Result, Status, ensure};
 
 use crate::start::start_thread;
 
 /// Pipelines and steps that pull at the same time. Each thread takes a stack; thousands mean a mistake.
 const MAX_THREADS: usize = 4096;
+
+/// What a thread is charged: the part of its stack that a deep pipeline touches, and heaps of its own. It maps twice as much.
+const THREAD_BYTES: usize = 1 << 20;
 
 /// How long a thread without work stays.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,8 +55,15 @@ impl InputPool {
                 ResourceExhausted,
                 "{MAX_THREADS} threads are busy with datasets: are steps being started without end?"
             );
+            let charge = Charge::new(THREAD_BYTES).map_err(|status| {
+                status.context(format!("one more thread for datasets, of which there are {}", state.threads))
+            })?;
             let shared = self.shared.clone();
-            start_thread("tensorfleet-input".into(), move || shared.serve()).map_err(|error| {
+            let work = move || {
+                let _charge = charge;
+                shared.serve();
+            };
+            start_thread("tensorfleet-input".into(), work).map_err(|error| {
                 Status::resource_exhausted(format!("cannot start a thread for a dataset: {error}"))
             })?;
             state.threads += 1;

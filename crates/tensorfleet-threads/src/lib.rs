@@ -2,7 +2,7 @@
 //!
 //! | kind | threads | who uses them |
 //! | --- | --- | --- |
-//! | [`NodePool`] | `inter_op_parallelism_threads` | the executor: nodes, continuations of waits |
+//! | [`NodePool`] | `inter_op_parallelism_threads`, more while all are busy for long | the executor: nodes, continuations of waits |
 //! | [`Loops`] | `intra_op_parallelism_threads`, the caller's among them | kernels: one loop, one matrix product, one file |
 //! | [`InputPool`] | as many as jobs | datasets: they may wait |
 //! | [`Timer`] | one | deadlines of steps that a thread waits for |
@@ -25,7 +25,7 @@ mod timer;
 pub use completion::Completion;
 pub use counts::{ThreadCounts, cores};
 pub use input_pool::InputPool;
-pub use loops::{AtWork, LoopPool, Loops, first_error};
-pub use node_pool::NodePool;
+pub use loops::{AtWork, GivenUp, LoopPool, Loops, first_error};
+pub use node_pool::{NodePool, RunJob};
 pub use threads::Threads;
 pub use timer::{Alarm, Timer};

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use crate::counts::ThreadCounts;
 use crate::input_pool::InputPool;
 use crate::loops::{LoopPool, Loops};
-use crate::node_pool::NodePool;
+use crate::node_pool::{NodePool, RunJob};
 use crate::timer::Timer;
 
 /// The threads that a task's steps run on. Each kind is started when it is first needed, and ends when the last who knows
@@ -23,9 +23,21 @@ pub struct Threads {
 impl Threads {
     /// Threads of one's own.
     pub fn new(counts: ThreadCounts) -> Arc<Threads> {
+        let timer: Arc<Timer> = Arc::default();
         Arc::new(Threads {
-            nodes: Arc::new(NodePool::new(counts.of_nodes(), counts.hands_nodes_over())),
+            nodes: Arc::new(NodePool::new(counts.of_nodes(), counts.hands_nodes_over(), timer.clone())),
             loops: Loops::new(Arc::new(LoopPool::new(counts.of_loops())), true),
+            input: Arc::default(),
+            timer,
+        })
+    }
+
+    /// Nodes and loops without threads of their own: jobs are run by `run`, loops by whoever has them. So what runs when is
+    /// decided by whoever makes this, as a simulation must. Input pipelines and alarms still have threads.
+    pub fn run_by(run: RunJob) -> Arc<Threads> {
+        Arc::new(Threads {
+            nodes: Arc::new(NodePool::run_by(run)),
+            loops: Loops::new(Arc::new(LoopPool::new(1)), false),
             input: Arc::default(),
             timer: Arc::default(),
         })
@@ -90,6 +102,22 @@ mod tests {
         let own = Threads::with_counts(ThreadCounts::new(3, 2).unwrap());
         assert!(!Arc::ptr_eq(&own.nodes, &quiet.nodes));
         assert_eq!(own.loops().threads(), 3);
+    }
+
+    #[test]
+    fn lent_threads_run_every_job_and_no_other_is_started() {
+        let queue = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let jobs = queue.clone();
+        let threads = Threads::run_by(Arc::new(move |job| jobs.lock().push(job)));
+        let ran_on = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        for _ in 0..3 {
+            let ran_on = ran_on.clone();
+            threads.nodes().spawn(move || ran_on.lock().push(std::thread::current().id()));
+        }
+        assert!(ran_on.lock().is_empty(), "whoever lends them says when");
+        drop(threads);
+        std::mem::take(&mut *queue.lock()).into_iter().for_each(|job| job());
+        assert_eq!(*ran_on.lock(), [std::thread::current().id(); 3]);
     }
 
     #[test]

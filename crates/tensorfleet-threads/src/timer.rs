@@ -2,6 +2,7 @@
 //! whoever awaits uses the timers of the runtime that polls it.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -85,7 +86,9 @@ impl Shared {
                 continue;
             }
             if let Some((_, callback)) = state.alarms.pop_first() {
-                MutexGuard::unlocked(&mut state, callback);
+                // The thread serves all alarms of its process: it outlives a callback that panics.
+                let guarded = || drop(catch_unwind(AssertUnwindSafe(callback)));
+                MutexGuard::unlocked(&mut state, guarded);
             }
         }
     }
@@ -110,5 +113,13 @@ mod tests {
         let _never = timer.after(Duration::MAX, send("never"));
         assert_eq!([receiver.recv().unwrap(), receiver.recv().unwrap()], ["early", "late"]);
         assert!(receiver.try_recv().is_err());
+    }
+    #[test]
+    fn alarms_go_off_after_one_that_panics() {
+        let timer = Timer::default();
+        let (sender, receiver) = mpsc::channel();
+        let _panics = timer.after(Duration::ZERO, || panic!("a callback's own business"));
+        let _next = timer.after(Duration::from_millis(1), move || sender.send("next").unwrap());
+        assert_eq!(receiver.recv(), Ok("next"));
     }
 }

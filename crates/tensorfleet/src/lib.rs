@@ -48,18 +48,18 @@ use tensorfleet_ops as _;
 #[cfg(feature = "flags")]
 pub use tensorfleet_frontend::flags;
 pub use tensorfleet_frontend::{
-    Adapts, Arg, Axes, BasicRnnCell, Batch, BatchNorm, CandidateSampler, Candidates, CellStep, ClusterSpec,
-    Code, Combiner, ConditionalAccumulator, Conv2d, Curve, DType, DataFormat, Dense, DeviceAttributes,
-    DeviceName, DeviceScope, Distribution, Dropout, DynamicRnn, Ellipsis, EmbeddingParams, Extent, Fan,
-    Fetch, Gate, GetPartitionedVariable, GetVariable, Gradient, GradientsBuilder, Graph, GraphDef, GruCell,
-    Index, IndexedSlices, Indices, Initializer, InputProducer, IntoTensor, Literal, LoopBuilder, Loss,
-    LstmCell, MetaGraph, Metric, MultiRnnCell, NewAxis, Node, OpBuilder, Operand, OperandList, Operation,
-    Output, OutputGroup, Padding, PartialRun, PartialShape, PartialStep, PartitionStrategy,
-    PartitionedVariable, Partitioner, Pool2d, PreparedRun, PsStrategy, Queue, QueueBuilder, Reduction,
-    Regularizer, ReplicaDeviceSetter, Request, Result, Results, Reuse, RnnCell, RunMetadata, RunOptions,
-    SampledLoss, Server, ServerOptions, Session, SessionOptions, Shape, ShapeLike, SparseTensor, Status,
-    Step, StepStats, Streaming, Task, TaskId, Tensor, TensorArray, TfConfig, Timeline, Training, UPDATE_OPS,
-    Variable, VariableBuilder, VariableScope, VariableScopeBuilder, data, import_meta_graph,
-    keep_freed_memory, replica_device_setter,
+    Adapts, Arg, Axes, BasicRnnCell, Batch, BatchNorm, CandidateSampler, Candidates, CellStep, ClientId,
+    ClusterSpec, Code, Combiner, ConditionalAccumulator, Conv2d, Curve, DType, DataFormat, DefaultPlacement,
+    Dense, DeviceAttributes, DeviceName, DeviceScope, Distribution, Dropout, DynamicRnn, Ellipsis,
+    EmbeddingParams, Extent, Fan, Fetch, Gate, GetPartitionedVariable, GetVariable, Gradient,
+    GradientsBuilder, Graph, GraphDef, GruCell, Index, IndexedSlices, Indices, Initializer, InputProducer,
+    IntoTensor, Literal, LoopBuilder, Loss, LstmCell, MetaGraph, Metric, MultiRnnCell, NewAxis, Node,
+    OpBuilder, Operand, OperandList, Operation, Output, OutputGroup, Padding, PartialRun, PartialShape,
+    PartialStep, PartitionStrategy, PartitionedVariable, Partitioner, Pool2d, PreparedRun, PsStrategy, Queue,
+    QueueBuilder, Reduction, Regularizer, ReplicaDeviceSetter, Request, Result, Results, Reuse, RnnCell,
+    RunMetadata, RunOptions, SampledLoss, Server, ServerOptions, Session, SessionOptions, Shape, ShapeLike,
+    SparseTensor, Status, Step, StepStats, Streaming, Task, TaskId, Tensor, TensorArray, TfConfig, Timeline,
+    Training, UPDATE_OPS, Variable, VariableBuilder, VariableScope, VariableScopeBuilder, data,
+    import_meta_graph, keep_freed_memory, replica_device_setter,
 };
 pub use tensorfleet_frontend::{checkpoint, prelude, summary, train};

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::json;
 use tensorfleet::checkpoint::CheckpointReader;
 use tensorfleet_core::{DType, Result, Status, ensure};
-use tensorfleet_files::AtomicFile;
+use tensorfleet_files::{AtomicFile, FileAccess};
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
@@ -77,7 +77,7 @@ fn write(reader: &CheckpointReader, names: &[&str], out: &Path) -> Result<Writte
     let failed = |error: &dyn std::fmt::Display| {
         Status::internal(format!("{} cannot be written: {error}; nothing was left behind", out.display()))
     };
-    let file = AtomicFile::create(out).map_err(|status| {
+    let file = AtomicFile::create(&FileAccess::EVERYWHERE, out).map_err(|status| {
         Status::new(
             status.code(),
             format!(

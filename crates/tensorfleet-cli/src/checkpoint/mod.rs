@@ -54,7 +54,7 @@ enum CheckpointCommand {
 
 const LIST_HELP: &str = "\
 The highest step comes first, and of equal ones the newest. One that lacks a part, because a run was ended while it saved or \
-because files were deleted, is named with what it lacks; training goes on from the newest that is complete.
+because files were deleted, is named with what it lacks; training resumes from the newest that is complete.
 
 Examples:
   tensorfleet checkpoint ls logs

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use tensorfleet_core::{Result, Status};
-use tensorfleet_files::AtomicFile;
+use tensorfleet_files::{AtomicFile, FileAccess};
 
 use crate::terminal::{self, Color, Terminal};
 use crate::units;
@@ -136,7 +136,7 @@ fn write(path: &Path, text: &str, drawing: &Drawing) -> Result<()> {
             ),
         )
     };
-    let mut file = AtomicFile::create(path).map_err(failed)?;
+    let mut file = AtomicFile::create(&FileAccess::EVERYWHERE, path).map_err(failed)?;
     file.write(text.as_bytes()).and_then(|()| file.commit()).map_err(failed)?;
     let links = units::counted(drawing.links.len(), "link");
     terminal::tell(&format!("{}: {}, {links}", path.display(), boxes(drawing)));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_files::FileAccess;
 use tensorfleet_files::event_file::EventReader;
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::event::What;
@@ -156,7 +157,7 @@ fn not_a_graph(path: &Path, bytes: &[u8]) -> Status {
 /// before.
 fn from_events(path: &Path) -> Result<Source> {
     let mut found = None;
-    for event in EventReader::open(path)? {
+    for event in EventReader::open(&FileAccess::EVERYWHERE, path)? {
         let Ok(event) = event else { break };
         match event.what {
             Some(What::GraphDef(bytes)) => {

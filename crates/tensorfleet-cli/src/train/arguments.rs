@@ -36,7 +36,7 @@ Starts a cluster of processes on this machine, trains a network with one hidden 
 digits it has never seen. Needs no files: a part of MNIST is built in.
 
 Checkpoints and event files are written into --log_dir, by default a new directory tensorfleet-mnist-N among the system's \
-temporary files. A run with the --log_dir of an earlier one goes on where that one ended, up to --steps in all. Ctrl-C saves \
+temporary files. A run with the --log_dir of an earlier one resumes where that one ended, up to --steps in all. Ctrl-C saves \
 the model and stops.
 
 Examples:
@@ -77,6 +77,10 @@ pub(crate) struct MnistArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) backup: usize,
 
+    /// With --sync: if a worker is gone for more than 10 seconds, go on with the others, if so many are left.
+    #[arg(long = "min_replicas", alias = "min-replicas", value_name = "N")]
+    pub(crate) min_replicas: Option<usize>,
+
     /// Train until the model has made so many steps in all.
     #[arg(long, alias = "train_steps", value_name = "N", default_value = DEFAULT_STEPS, value_parser = positive)]
     pub(crate) steps: u32,
@@ -101,7 +105,7 @@ pub(crate) struct MnistArguments {
     #[arg(long = "download_only", alias = "download-only")]
     pub(crate) download_only: bool,
 
-    /// Where checkpoints and event files go, and a checkpoint to go on from is looked for.
+    /// Where checkpoints and event files go, and a checkpoint to resume from is looked for.
     #[arg(long = "log_dir", alias = "log-dir", value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
 
@@ -124,7 +128,7 @@ pub(crate) struct MnistArguments {
     #[arg(long, hide = true, value_enum, default_value_t = ReportStyle::Text)]
     pub(crate) report: ReportStyle,
 
-    /// Where a task listens, if not on all interfaces.
+    /// Where a task listens, as in `tensorfleet serve`.
     #[arg(long, hide = true)]
     pub(crate) bind: Option<String>,
 }
@@ -159,6 +163,17 @@ impl MnistArguments {
             self.backup == 0 || self.sync,
             InvalidArgument,
             "--backup is about workers that a synchronous step does not wait for: add --sync"
+        );
+        ensure!(
+            self.min_replicas.is_none() || self.sync,
+            InvalidArgument,
+            "--min_replicas is about workers that a synchronous step waits for: add --sync"
+        );
+        let waited_for = self.num_workers().saturating_sub(self.backup);
+        ensure!(
+            self.is_task() || self.min_replicas.is_none_or(|count| (1..=waited_for).contains(&count)),
+            InvalidArgument,
+            "--min_replicas must be between 1 and the {waited_for} workers that a step waits for"
         );
         ensure!(
             self.is_task() || self.backup < self.num_workers(),

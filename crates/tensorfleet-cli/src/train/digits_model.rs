@@ -1,11 +1,16 @@
 //! The network of TensorFlow's `mnist_replica` tutorial: one hidden layer, softmax, the cross entropy minimised by Adam.
 
+use std::time::Duration;
+
 use tensorfleet::train::{Adam, MinimizeOptions, Optimizer, SyncReplicasHook, SyncReplicasOptimizer};
 use tensorfleet::{
     ClusterSpec, DType, Graph, Operation, Output, Result, TaskId, Variable, replica_device_setter,
 };
 
 use super::arguments::MnistArguments;
+
+/// How long a round waits for a worker that it can do without.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pixels of a digit: 28 rows of 28.
 const IMAGE_PIXELS: u32 = 28;
@@ -100,7 +105,10 @@ fn optimize(
         return Ok((adam.minimize_with(cross_entropy, &options)?, None));
     }
     let aggregated = num_workers.saturating_sub(arguments.backup);
-    let optimizer = SyncReplicasOptimizer::new(adam, aggregated).total_num_replicas(num_workers);
+    let mut optimizer = SyncReplicasOptimizer::new(adam, aggregated).total_num_replicas(num_workers);
+    if let Some(count) = arguments.min_replicas {
+        optimizer = optimizer.min_replicas(count, PATIENCE);
+    }
     let train = optimizer.minimize_with(cross_entropy, &options)?;
     Ok((train, Some(optimizer.make_session_hook(is_chief)?)))
 }

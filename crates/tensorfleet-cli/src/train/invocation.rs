@@ -35,6 +35,9 @@ pub(super) fn resume(arguments: &MnistArguments, log_dir: &str, steps: u64) -> S
     if arguments.sync {
         text.push_str(" --sync");
     }
+    if let Some(count) = arguments.min_replicas {
+        text.push_str(&format!(" --min_replicas {count}"));
+    }
     if let Some(dir) = &arguments.data_dir {
         text.push_str(&format!(" --data_dir {}", quoted(&dir.to_string_lossy())));
     }
@@ -68,6 +71,7 @@ mod tests {
             resume(&Defaults::parse_from(words).arguments, "/tmp/run", 600)
         };
         assert_eq!(resumed(""), "train mnist --log_dir /tmp/run --steps 600");
+        assert!(resumed("--sync --min_replicas 1").ends_with(" --sync --min_replicas 1"));
         assert_eq!(resumed("--sync --steps 300"), "train mnist --log_dir /tmp/run --steps 600 --sync");
         let flags = "--ps 2 --workers 3 --hidden_units 50 --batch_size 50 --learning_rate 0.01 --seed 7";
         assert_eq!(resumed(flags), format!("train mnist --log_dir /tmp/run {flags} --steps 600"));

@@ -1,7 +1,6 @@
 //! The launcher of `train mnist`: starts the cluster, shows its progress, tells the result or what went wrong.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use tensorfleet::{Result, Status, TaskId};
@@ -16,6 +15,7 @@ use super::result_text::{self, Context};
 use super::task_watch::{TaskWatch, WatchedTask};
 use crate::Failure;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream, short_name};
+use crate::terminal;
 use crate::units::duration;
 
 /// The cluster is nobody else's business.
@@ -78,10 +78,10 @@ fn first_line(arguments: &MnistArguments, log_dir: &LogDir) -> String {
     let mode = if arguments.sync { "synchronous" } else { "asynchronous" };
     let resumed = match log_dir.first_step() {
         Some(step) if step >= i64::from(arguments.steps) => format!(
-            "; all {step} steps are made already, so the model is only judged (--steps {} goes on)",
+            "; all {step} steps are made already, so the model is only judged (--steps {} continues)",
             2 * step
         ),
-        Some(step) => format!("; goes on at step {step}"),
+        Some(step) => format!("; resuming at step {step}"),
         None => String::new(),
     };
     format!("Training on {} ps and {workers}, {mode}{resumed}", arguments.num_ps())
@@ -117,6 +117,9 @@ fn task_arguments(
             }
             if arguments.sync {
                 all.push("--sync".into());
+            }
+            if let Some(count) = arguments.min_replicas {
+                add(&mut all, format!("--min_replicas={count}"));
             }
             if let Some(dir) = &arguments.data_dir {
                 all.extend(["--data_dir".into(), dir.into()]);
@@ -268,12 +271,15 @@ impl<'a> Training<'a> {
             .is_some_and(|w| w.activity == Activity::Training);
         // Rounds go on as long as no more workers are lost than they need not wait for.
         let lost = self.progress.workers.iter().filter(|worker| worker.activity == Activity::Lost).count();
-        let is_dispensable = !self.arguments.sync || lost < self.arguments.backup;
+        let left = self.progress.workers.len().saturating_sub(lost + 1);
+        let is_dispensable = !self.arguments.sync
+            || lost < self.arguments.backup
+            || self.arguments.min_replicas.is_some_and(|count| left >= count);
         let goes_on = was_training && !self.is_chief(task) && is_dispensable;
         if let Some(worker) = worker.filter(|_| goes_on) {
             self.progress.set_activity(worker, Activity::Lost);
             self.display
-                .say(&format!("{}: {sentence}; the others go on without it", self.cluster.name(task)));
+                .say(&format!("{}: {sentence}; the others continue without it", self.cluster.name(task)));
             return Ok(());
         }
         let is_starting = self.progress.first_step.is_none();
@@ -283,7 +289,7 @@ impl<'a> Training<'a> {
         }
         let saved = match self.log_dir.saved_step() {
             Some(step) if !is_starting && self.end != ChiefEnd::Diverged => {
-                format!("; the model is saved up to step {step}, to go on use {}", self.resume_command())
+                format!("; the model is saved up to step {step}, to resume use {}", self.resume_command())
             }
             _ => String::new(),
         };
@@ -326,9 +332,7 @@ impl<'a> Training<'a> {
                 result_text::for_stdout(&outcome, &Context { curve, log_dir, resume: &resume })
             }
         };
-        let mut out = std::io::stdout().lock();
-        // A reader who has seen enough (`| head`) is no error.
-        let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
+        terminal::print_meanwhile(text.trim_end());
         Ok(())
     }
 
@@ -388,18 +392,18 @@ impl Interrupted {
         match (reached, saved) {
             (None, None) => "Stopped before the first step; nothing was saved".to_string(),
             (None, Some(step)) => format!(
-                "Stopped before the first step; the newest checkpoint is of step {step}. To go on: {resume}"
+                "Stopped before the first step; the newest checkpoint is of step {step}. To resume: {resume}"
             ),
             (Some(reached), None) => {
                 format!("Stopped at about step {reached} of {total}; nothing was saved")
             }
             // Other workers make some steps more while the chief saves.
             (Some(reached), Some(step)) if has_chief_saved || step >= reached => {
-                format!("Stopped at step {step} of {total}; the model is saved. To go on: {resume}")
+                format!("Stopped at step {step} of {total}; the model is saved. To resume: {resume}")
             }
             (Some(reached), Some(step)) => format!(
                 "Stopped at about step {reached} of {total}, which the chief could not save any more; the newest checkpoint \
-                 is of step {step}. To go on from there: {resume}"
+                 is of step {step}. To resume from there: {resume}"
             ),
         }
     }
@@ -412,12 +416,12 @@ mod tests {
     #[test]
     fn what_is_said_to_be_saved_is() {
         for (reached, saved, has_chief_saved, words) in [
-            (Some(1256), Some(1260), true, "Stopped at step 1260 of 6000; the model is saved. To go on: x"),
-            (Some(1256), Some(1256), false, "Stopped at step 1256 of 6000; the model is saved. To go on: x"),
-            (Some(1256), Some(0), false, "the newest checkpoint is of step 0. To go on from there: x"),
+            (Some(1256), Some(1260), true, "Stopped at step 1260 of 6000; the model is saved. To resume: x"),
+            (Some(1256), Some(1256), false, "Stopped at step 1256 of 6000; the model is saved. To resume: x"),
+            (Some(1256), Some(0), false, "the newest checkpoint is of step 0. To resume from there: x"),
             (Some(1256), None, false, "Stopped at about step 1256 of 6000; nothing was saved"),
             (None, None, false, "Stopped before the first step; nothing was saved"),
-            (None, Some(7), false, "the newest checkpoint is of step 7. To go on: x"),
+            (None, Some(7), false, "the newest checkpoint is of step 7. To resume: x"),
         ] {
             let text = Interrupted { reached, total: 6000, saved, has_chief_saved }.text("x");
             assert!(text.ends_with(words), "{text}");

@@ -126,7 +126,7 @@ impl LogDir {
         ensure!(
             saved_units == hidden_units as usize,
             FailedPrecondition,
-            "{} has a checkpoint of a network with {saved_units} hidden units, not {hidden_units}: go on with it by \
+            "{} has a checkpoint of a network with {saved_units} hidden units, not {hidden_units}: resume it with \
              --hidden_units={saved_units}, or choose another --log_dir",
             self.path
         );

@@ -29,6 +29,7 @@ use arguments::TrainCommand;
 
 use crate::Failure;
 use crate::serve::{self, ServeArguments};
+use crate::terminal;
 
 pub(crate) fn run(arguments: TrainArguments) -> Result<(), Failure> {
     let TrainCommand::Mnist(arguments) = arguments.what;
@@ -76,7 +77,7 @@ fn download(data_dir: Option<&Path>) -> Result<(), Failure> {
         Failure::Usage(Status::invalid_argument("--download_only needs to know where to: add --data_dir=DIR"))
     })?;
     mnist::download(dir)?;
-    println!("The four files of MNIST are in {}", dir.display());
+    terminal::print(&format!("The four files of MNIST are in {}\n", dir.display()));
     Ok(())
 }
 

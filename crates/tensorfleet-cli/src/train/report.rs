@@ -1,12 +1,12 @@
 //! What a worker tells: as lines for people, or as lines of JSON for the launcher.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::arguments::ReportStyle;
 use super::evaluation::Evaluation;
+use crate::terminal;
 
 /// A worker reports not more often to the launcher; eyes do not see more.
 const JSON_EVERY: Duration = Duration::from_millis(100);
@@ -82,9 +82,7 @@ impl Reporter {
             ReportStyle::Text => self.text(report),
         };
         if let Some(line) = line {
-            let mut out = std::io::stdout().lock();
-            // A reader that has gone must not end the training.
-            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            terminal::print_meanwhile(&line);
         }
     }
 

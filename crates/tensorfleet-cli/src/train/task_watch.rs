@@ -68,11 +68,11 @@ impl TaskWatch {
         let seconds = silence.as_secs();
         let text = match new.as_slice() {
             [name] => format!(
-                "{name} has not answered for {seconds} s: its process is stopped or hangs; who waits for it goes on when it \
+                "{name} has not answered for {seconds} s: its process is stopped or hangs; whoever waits for it continues when it \
                  answers, Ctrl-C ends the training"
             ),
             names => format!(
-                "{} have not answered for {seconds} s: their processes are stopped or hang; who waits for them goes on when \
+                "{} have not answered for {seconds} s: their processes are stopped or hang; whoever waits for them continues when \
                  they answer, Ctrl-C ends the training",
                 names.join(", ")
             ),

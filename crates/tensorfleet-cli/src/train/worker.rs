@@ -1,6 +1,5 @@
 //! A worker of `train mnist`: serves its part of the cluster, makes steps, and if it is the chief judges the result.
 
-use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,7 @@ use super::sparkline::Curve;
 use crate::Failure;
 use crate::local_cluster::{End, short_name};
 use crate::signals::Signals;
+use crate::terminal;
 
 /// How often the chief saves the model: what a crash may cost.
 const SAVE_EVERY_SECS: f64 = 10.0;
@@ -246,7 +246,6 @@ impl Worker<'_> {
                 result_text::for_stdout(outcome, &Context { curve, log_dir, resume: &resume })
             }
         };
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
+        terminal::print_meanwhile(text.trim_end());
     }
 }

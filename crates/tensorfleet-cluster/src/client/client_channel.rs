@@ -29,6 +29,17 @@ impl ClientChannel {
         block_on_call(self.0.call(method, message, options))
     }
 
+    /// The same for a run in the session `handle`: if it takes long, says for whom it waits.
+    pub(super) fn call_for_run(
+        &self,
+        handle: &str,
+        method: &str,
+        message: Parts,
+        options: CallOptions<'_>,
+    ) -> Result<Response> {
+        block_on_call(waiting::with_waits(&self.0, handle, self.0.call(method, message, options)))
+    }
+
     /// Makes a call for `what` that waits for a server that is not there yet, and says so every few seconds.
     pub(super) fn call_when_ready(
         &self,
@@ -36,9 +47,10 @@ impl ClientChannel {
         method: &str,
         message: Parts,
         timeout: Duration,
+        metadata: &[(&str, &str)],
     ) -> Result<Response> {
         let deadline = clock::deadline_in(timeout);
-        let options = CallOptions { deadline, wait_for_ready: true, ..CallOptions::default() };
+        let options = CallOptions { deadline, wait_for_ready: true, metadata, ..CallOptions::default() };
         block_on_call(waiting::with_reports(&self.0, what, self.0.call(method, message, options)))
     }
 }

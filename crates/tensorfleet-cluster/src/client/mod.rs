@@ -27,13 +27,15 @@ use tensorfleet_proto::tensorflow::{
     RunCallableRequest, RunCallableResponse, RunMetadata, RunOptions, RunStepRequest, RunStepResponse,
     TensorProto,
 };
-use tensorfleet_rpc::{CallOptions, Parts, tensors};
+use tensorfleet_rpc::{CallOptions, Parts, Response, tensors};
 use tensorfleet_runtime::step_errors::session_closed;
 
 use self::client_channel::ClientChannel;
-use crate::local_tasks::{self, LocalTask};
-use crate::wire::payloads;
+use crate::client_id::ClientId;
+use crate::local_tasks::{LocalTask, LocalTasks};
+use crate::numbered_request::NumberedRequest;
 use crate::wire::status_body::check_body;
+use crate::wire::{headers, payloads};
 use crate::{address, io, random};
 
 /// Calls that end something are given this long; who is gone needs no goodbye.
@@ -51,12 +53,14 @@ pub struct ConnectOptions {
     pub config: ConfigProto,
     /// How long to wait for the server, and for it to find the tasks it needs.
     pub timeout: Duration,
+    /// Who opens the session, if it is to end the client's earlier ones.
+    pub client: Option<ClientId>,
 }
 
 impl Default for ConnectOptions {
     /// Two minutes: twice as long as a server of ours waits for its tasks.
     fn default() -> ConnectOptions {
-        ConnectOptions { config: ConfigProto::default(), timeout: Duration::from_secs(120) }
+        ConnectOptions { config: ConfigProto::default(), timeout: Duration::from_secs(120), client: None }
     }
 }
 
@@ -67,6 +71,9 @@ pub struct RemoteRunOptions {
     pub timeout: Option<Duration>,
     /// Asks for a record of the run: what ran where and when, and the graph of each task.
     pub is_traced: bool,
+    /// The number of the run among those of its client ([`ConnectOptions::client`]). Repeated with the same number, in the same or
+    /// in another session of the client, it writes no variable twice; a client's numbers grow from run to run.
+    pub number: Option<u64>,
 }
 
 /// A session on a server. Dropping it closes it.
@@ -82,6 +89,8 @@ struct Link {
     handle: String,
     /// Time-out of runs that have none of their own.
     operation_timeout: Option<Duration>,
+    /// Who has opened the session, if it said so.
+    client: Option<ClientId>,
     is_closed: AtomicBool,
     /// The task, if its server lives in this process.
     task: Option<Weak<dyn LocalTask>>,
@@ -91,7 +100,7 @@ impl RemoteSession {
     /// Creates a session on `target` (`grpc://host:port`, or `host:port`) with `graph` for a start. Waits for a server
     /// that is not there yet and says so every few seconds.
     pub fn create(target: &str, graph: GraphDef, options: ConnectOptions) -> Result<RemoteSession> {
-        let channel = ClientChannel::new(address::from_target(target)?)?;
+        let channel = ClientChannel::new(&address::from_target(target)?)?;
         // As in TensorFlow, a negative time means none, like 0.
         let millis = u64::try_from(options.config.operation_timeout_in_ms).unwrap_or(0);
         let operation_timeout = (millis > 0).then(|| Duration::from_millis(millis));
@@ -100,11 +109,14 @@ impl RemoteSession {
             config: Some(options.config),
             target: target.to_string(),
         };
+        let client = options.client.map(|client| client.to_string());
+        let metadata = [(headers::CLIENT, client.as_deref().unwrap_or_default())];
         let created = channel.call_when_ready(
             "a session",
             "/tensorflow.MasterService/CreateSession",
             Parts::from_message(&request),
             options.timeout,
+            if client.is_some() { &metadata } else { &[] },
         );
         let created: CreateSessionResponse = created
             .map_err(|status| status.context(format!("no session on '{target}'")))?
@@ -112,9 +124,10 @@ impl RemoteSession {
             .decode()?;
         let link = Link {
             channel,
-            task: local_tasks::with_session(&created.session_handle),
+            task: LocalTasks::of_process().with_session(&created.session_handle),
             handle: created.session_handle,
             operation_timeout,
+            client: options.client,
             is_closed: AtomicBool::new(false),
         };
         Ok(RemoteSession { link: Arc::new(link), graph_version: Mutex::new(created.graph_version) })
@@ -244,13 +257,13 @@ impl Drop for RemoteSession {
 /// Clears the containers named (the default one if none is) on all tasks that the server at `target` knows and the
 /// filters let through, and ends the server's sessions.
 pub fn reset(target: &str, containers: &[&str], device_filters: &[&str], timeout: Duration) -> Result<()> {
-    let channel = ClientChannel::new(address::from_target(target)?)?;
+    let channel = ClientChannel::new(&address::from_target(target)?)?;
     let request = ResetRequest {
         container: containers.iter().map(|name| name.to_string()).collect(),
         device_filters: device_filters.iter().map(|filter| filter.to_string()).collect(),
     };
     let message = Parts::from_message(&request);
-    let reset = channel.call_when_ready("a reset", "/tensorflow.MasterService/Reset", message, timeout);
+    let reset = channel.call_when_ready("a reset", "/tensorflow.MasterService/Reset", message, timeout, &[]);
     let _: ResetResponse =
         reset.map_err(|status| status.context(format!("reset of '{target}'")))?.message.decode()?;
     Ok(())
@@ -283,12 +296,25 @@ impl Link {
         self.channel.call(&method, Parts::from_message(request), options)?.message.decode()
     }
 
+    /// A call that runs something. A server of this process says by itself for whom it waits.
+    fn call_run(&self, method: &str, message: Parts, options: CallOptions<'_>) -> Result<Response> {
+        match self.task {
+            Some(_) => self.channel.call(method, message, options),
+            None => self.channel.call_for_run(&self.handle, method, message, options),
+        }
+    }
+
     /// A last call, whose answer changes nothing.
     fn notify(&self, method: &'static str, message: Parts) {
         let options = CallOptions { deadline: clock::deadline_in(NOTIFY_TIMEOUT), ..CallOptions::default() };
         if let Err(status) = self.channel.call(method, message, options) {
             tracing::debug!("{method} on {}: {status}", self.channel.address());
         }
+    }
+
+    /// The run's number as tasks know it.
+    fn numbered(&self, options: &RemoteRunOptions) -> Option<NumberedRequest> {
+        Some(NumberedRequest::new(self.client?, options.number?))
     }
 
     fn run_step(
@@ -318,12 +344,15 @@ impl Link {
             ..Default::default()
         };
         let message = tensors::with_named_tensors(payloads::RUN_STEP_FEED, feeds, &rest);
+        let numbered = self.numbered(options).map(|numbered| numbered.to_string());
+        let metadata = [(headers::REQUEST, numbered.as_deref().unwrap_or_default())];
         let call = CallOptions {
+            metadata: if numbered.is_some() { &metadata } else { &[] },
             deadline: timeout.and_then(|timeout| clock::deadline_in(timeout.saturating_add(TIMEOUT_MARGIN))),
             align: payloads::RUN_STEP_RESPONSE,
             ..CallOptions::default()
         };
-        let response = self.channel.call("/tensorflow.MasterService/RunStep", message, call)?;
+        let response = self.call_run("/tensorflow.MasterService/RunStep", message, call)?;
         let mut response: RunStepResponse = response.message.decode()?;
         check_body(response.status_code, &response.status_error_message)?;
         let metadata = response.metadata.take().unwrap_or_default();
@@ -390,7 +419,8 @@ impl RemoteCallable {
         let handle = self.kept_handle()?;
         if let Some(task) = self.link.local_task() {
             let (session, feeds) = (self.link.handle.clone(), feeds.to_vec());
-            return io::run(async move { task.run_callable(session, handle, feeds).await })?;
+            let numbered = self.link.numbered(options);
+            return io::run(async move { task.run_callable(session, handle, feeds, numbered).await })?;
         }
         let rest = RunCallableRequest {
             session_handle: self.link.handle.clone(),
@@ -400,9 +430,14 @@ impl RemoteCallable {
         };
         let message =
             tensors::with_tensors(payloads::RUN_CALLABLE_FEED, &feeds.iter().collect::<Vec<_>>(), &rest);
-        let call = CallOptions { align: payloads::RUN_CALLABLE_RESPONSE, ..CallOptions::default() };
-        let channel = &self.link.channel;
-        let response = channel.call("/tensorflow.MasterService/RunCallable", message, call)?;
+        let numbered = self.link.numbered(options).map(|numbered| numbered.to_string());
+        let metadata = [(headers::REQUEST, numbered.as_deref().unwrap_or_default())];
+        let call = CallOptions {
+            metadata: if numbered.is_some() { &metadata } else { &[] },
+            align: payloads::RUN_CALLABLE_RESPONSE,
+            ..CallOptions::default()
+        };
+        let response = self.link.call_run("/tensorflow.MasterService/RunCallable", message, call)?;
         let response: RunCallableResponse = response.message.decode()?;
         ensure!(
             response.fetch.len() == self.fetches.len(),

@@ -1,11 +1,14 @@
-//! Says what a client waits for: a wait that nobody sees is taken for a hang.
+//! Says what a client waits for, a server or a run: a wait that nobody sees is taken for a hang.
 
 use std::time::Duration;
 
-use tensorfleet_rpc::Channel;
+use bytes::Bytes;
+use tensorfleet_core::clock::{self, Stopwatch};
+use tensorfleet_core::{Code, Result, Status, notice};
+use tensorfleet_rpc::{CallOptions, Channel, Parts};
 
-use tensorfleet_core::clock::Stopwatch;
-use tensorfleet_core::notice;
+use crate::status::TaskStatus;
+use crate::wire::fleet_messages::STATUS_METHOD;
 
 /// The first report comes after this time, and one more each time it passes again.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
@@ -19,6 +22,46 @@ pub(super) async fn with_reports<F: Future>(channel: &Channel, what: &str, work:
             result = &mut work => return result,
             () = tokio::time::sleep(REPORT_EVERY) => report(channel, what, started.elapsed()),
         }
+    }
+}
+
+/// How long a server may take to say for whom a run waits.
+const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Waits for `run`, a run in the session `handle`, and says every few seconds for whom it waits, if its server knows: one of
+/// TensorFlow does not.
+pub(super) async fn with_waits<F: Future>(channel: &Channel, handle: &str, run: F) -> F::Output {
+    let mut run = std::pin::pin!(run);
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut run => return result,
+            () = tokio::time::sleep(REPORT_EVERY) => {}
+        }
+        let asked = async {
+            let options = CallOptions { deadline: clock::deadline_in(ASK_TIMEOUT), ..CallOptions::default() };
+            let document: Bytes =
+                channel.call(STATUS_METHOD, Parts::empty(), options).await?.message.decode()?;
+            serde_json::from_slice::<TaskStatus>(&document)
+                .map_err(|error| Status::internal(error.to_string()))
+        };
+        tokio::select! {
+            biased;
+            result = &mut run => return result,
+            answer = asked => waits(channel.address(), handle, answer).iter().for_each(notice::warn),
+        }
+    }
+}
+
+/// What to say about a run after its server was asked.
+fn waits(address: &str, handle: &str, answer: Result<TaskStatus>) -> Vec<String> {
+    match answer {
+        Ok(status) => {
+            let session = status.master_sessions.into_iter().find(|session| session.handle == handle);
+            session.map_or(Vec::new(), |session| session.waits)
+        }
+        Err(status) if status.code() == Code::Unimplemented => Vec::new(),
+        Err(status) => vec![format!("a run waits for {address}, which does not answer: {}", status.text())],
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
-use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_core::{Result, Status, ensure, excerpt};
 use tensorfleet_proto::tensorflow::{ClusterDef, JobDef};
 
 use crate::address;
@@ -280,7 +280,7 @@ impl Draft {
             well_formed,
             InvalidArgument,
             "malformed job name '{}' in the cluster specification: expected a letter, then letters, digits or '_'",
-            job.chars().take(100).collect::<String>()
+            excerpt(&job)
         );
         ensure!(
             !self.jobs.contains_key(&job),
@@ -310,22 +310,19 @@ impl Draft {
             }));
         }
         let tasks = self.jobs.entry(job.to_string()).or_default();
-        let twice = tasks.insert(task.index, address).is_some();
+        let twice = tasks.insert(task.index, address::without_blanks(&address)).is_some();
         ensure!(!twice, InvalidArgument, "the cluster specification has {task} twice");
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<ClusterSpec> {
+    /// The specification. A job without tasks, which TensorFlow allows, is left out: nobody can ask it for anything.
+    pub(crate) fn finish(mut self) -> Result<ClusterSpec> {
+        self.jobs.retain(|_, tasks| !tasks.is_empty());
         ensure!(
             !self.jobs.is_empty(),
             InvalidArgument,
             "the cluster specification is empty: name at least one job with one address"
         );
-        if let Some((job, _)) = self.jobs.iter().find(|(_, tasks)| tasks.is_empty()) {
-            return Err(Status::invalid_argument(format!(
-                "job '{job}' in the cluster specification has no tasks: give it an address or leave it out"
-            )));
-        }
         let on_any_port = self.owners.iter().find(|((_, port), _)| *port == 0);
         if let (Some((_, task)), true) = (on_any_port, self.owners.len() > 1) {
             return Err(Status::invalid_argument(format!(

@@ -64,7 +64,7 @@ fn an_offending_entry_is_named() {
         ClusterSpec::new(jobs.iter().map(|(job, addresses)| (*job, addresses.iter().copied())))
     };
     assert_refused(new(&[]), "is empty");
-    assert_refused(new(&[("worker", &[])]), "job 'worker' in the cluster specification has no tasks");
+    assert_refused(new(&[("worker", &[])]), "is empty");
     assert_refused(new(&[("1a", &["x:1"])]), "malformed job name '1a'");
     assert_refused(new(&[("a-b", &["x:1"])]), "malformed job name 'a-b'");
     assert_refused(new(&[("", &["x:1"])]), "malformed job name ''");
@@ -76,6 +76,26 @@ fn an_offending_entry_is_named() {
     );
     assert_refused(ClusterSpec::sparse([("w", [(0, "a:1"), (0, "b:1")])]), "has /job:w/task:0 twice");
     assert_refused(ClusterSpec::sparse([("w", [(1_000_000, "a:1")])]), "task index 1000000 of job 'w'");
+}
+
+/// As TensorFlow 1.15.5 and 2.21 take them.
+#[test]
+fn blanks_and_jobs_without_tasks_are_left_out_of_every_form() {
+    let expected = ClusterSpec::from_hosts("", "w0:1,w1:1").unwrap();
+    let json = r#"{"ps": [], "chief": {}, "worker": ["w0: 1", " w1:1 "]}"#;
+    assert_eq!(ClusterSpec::from_json(json).unwrap(), expected);
+    assert_eq!(ClusterSpec::from_toml("ps = []\nworker = ['w0: 1', 'w1 : 1']").unwrap(), expected);
+    assert_eq!(ClusterSpec::from_hosts(" ", "w0: 1, w1:1").unwrap(), expected);
+    assert_eq!(ClusterSpec::new([("ps", vec![]), ("worker", vec!["w0: 1", "w1:1"])]).unwrap(), expected);
+    let config = format!(r#"{{"cluster": {json}, "task": {{"type": "worker", "index": 1}}}}"#);
+    assert_eq!(TfConfig::parse(&config).unwrap().cluster, expected);
+    let job = |name: &str, tasks: &[(i32, &str)]| JobDef {
+        name: name.into(),
+        tasks: tasks.iter().map(|&(index, address)| (index, address.to_string())).collect(),
+    };
+    let def = ClusterDef { job: vec![job("ps", &[]), job("worker", &[(0, "w0: 1"), (1, "w1:1")])] };
+    assert_eq!(ClusterSpec::from_cluster_def(&def).unwrap(), expected);
+    assert_refused(ClusterSpec::from_hosts("a: 1", "A:1"), "have the same address");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tensorfleet_core::{Result, Status, bail, ensure};
+use tensorfleet_core::{Result, Status, bail, ensure, excerpt};
 
 use super::{ClusterSpec, Draft, TaskId};
 
@@ -224,7 +224,7 @@ impl Entry {
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Entry::Text(text) => write!(f, "the text '{}'", text.chars().take(100).collect::<String>()),
+            Entry::Text(text) => write!(f, "the text '{}'", excerpt(text)),
             Entry::Integer(value) => write!(f, "the number {value}"),
             Entry::List(_) => f.write_str("a list"),
             Entry::Table(_) => f.write_str("an object"),

@@ -7,7 +7,18 @@ use tensorfleet_core::{DeviceName, Result, Status, ensure};
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::ConfigProto;
 
+use crate::address;
 use crate::cluster_spec::{ClusterSpec, TaskId};
+use crate::default_placement::DefaultPlacement;
+
+/// What a server says of all its sessions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SessionDefaults {
+    /// Settings that win over a client's.
+    pub(crate) config: ConfigProto,
+    /// Where nodes go that fit several tasks.
+    pub(crate) default_placement: DefaultPlacement,
+}
 
 /// How a session behaves.
 #[derive(Clone, Debug)]
@@ -20,16 +31,18 @@ pub(super) struct SessionConfig {
     /// Time-out of operations that do not give their own.
     pub(super) operation_timeout: Option<Duration>,
     pub(super) isolate_state: bool,
+    /// Where nodes go that fit several tasks.
+    pub(super) default_placement: DefaultPlacement,
     /// A cluster of the session's own, instead of the server's.
     pub(super) cluster: Option<Arc<ClusterSpec>>,
 }
 
 impl SessionConfig {
     /// Reads a client's wishes. What the server's own configuration sets comes after and wins.
-    pub(super) fn read(client: Option<ConfigProto>, server: &ConfigProto) -> Result<SessionConfig> {
+    pub(super) fn read(client: Option<ConfigProto>, server: &SessionDefaults) -> Result<SessionConfig> {
         let mut proto = client.unwrap_or_default();
         proto
-            .merge(&*server.encode_to_vec())
+            .merge(&*server.config.encode_to_vec())
             .map_err(|error| Status::internal(format!("merging session configurations: {error}")))?;
         ensure!(
             !proto.use_per_session_threads && proto.session_inter_op_thread_pool.is_empty(),
@@ -52,6 +65,7 @@ impl SessionConfig {
             device_filters: device_filters.collect::<Result<_>>()?,
             operation_timeout: millis(proto.operation_timeout_in_ms),
             isolate_state: proto.isolate_session_state || (cluster.is_some() && !shares_state),
+            default_placement: server.default_placement,
             cluster,
         })
     }
@@ -64,7 +78,7 @@ impl SessionConfig {
 
     /// The server's own name in the session's cluster, found by the address the client called.
     pub(super) fn own_task(&self, cluster: &ClusterSpec, target: &str) -> Result<TaskId> {
-        let address = target.strip_prefix("grpc://").unwrap_or(target);
+        let address = address::from_target(target)?;
         let mut found = cluster.tasks().filter(|(_, _, other)| *other == address);
         let (Some((job, index, _)), None) = (found.next(), found.next()) else {
             return Err(Status::invalid_argument(format!(
@@ -94,8 +108,9 @@ mod tests {
 
     #[test]
     fn the_servers_values_win_and_thread_pools_are_refused() {
-        let server =
+        let config =
             ConfigProto { allow_soft_placement: true, operation_timeout_in_ms: 50, ..Default::default() };
+        let server = SessionDefaults { config, ..Default::default() };
         let client = ConfigProto {
             operation_timeout_in_ms: 10,
             device_filters: vec!["/job:ps".to_string()],
@@ -107,7 +122,7 @@ mod tests {
         assert!(config.admits(&"/job:ps/replica:0/task:3".parse().unwrap()));
         assert!(!config.admits(&"/job:worker/replica:0/task:3".parse().unwrap()));
         let threads = ConfigProto { use_per_session_threads: true, ..Default::default() };
-        let status = SessionConfig::read(Some(threads), &ConfigProto::default()).unwrap_err();
+        let status = SessionConfig::read(Some(threads), &SessionDefaults::default()).unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
     }
 }

@@ -12,6 +12,8 @@ mod planned_step;
 mod running;
 mod session;
 mod step;
+mod waits;
+mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -25,15 +27,20 @@ use tensorfleet_proto::tensorflow::run_options::TraceLevel;
 use tensorfleet_proto::tensorflow::{
     CallableOptions, ConfigProto, DeviceAttributes, GraphDef, RunMetadata, RunOptions,
 };
-use tensorfleet_rpc::Connection;
+use tensorfleet_rpc::{self as rpc, Connection, ConnectionId};
 use tensorfleet_runtime::plan::Signature;
 
+use crate::client_id::ClientId;
 use crate::cluster_spec::TaskId;
+use crate::fair_share::Bound;
+use crate::numbered_request::NumberedRequest;
 use crate::peers::Peers;
 use crate::random;
 use crate::status::MasterSessionStatus;
+use crate::users::Presence;
 use crate::wire::recent_requests::RecentRequests;
 use crate::worker_api::{MasterId, WorkerApi};
+pub(crate) use config::SessionDefaults;
 use config::{SessionConfig, millis};
 use contact::Asker;
 use planned_step::{Callable, StepOptions};
@@ -41,12 +48,10 @@ use session::{MasterSession, Origin};
 
 /// How many request numbers a master remembers; as many as TensorFlow's.
 const REMEMBERED_REQUESTS: usize = 10_000;
-/// Sessions at most; a client that leaks them must not exhaust this task.
-const MAX_SESSIONS: usize = 1_000;
+/// Sessions at most; a client that leaks them must exhaust neither this task nor what there is for others.
+const SESSIONS: Bound = Bound { most: 1_000, what: "sessions" };
 /// Callables and partial runs at most, per session.
 const MAX_PREPARED: usize = 10_000;
-/// How long a session whose client's connection is closed is kept.
-const ORPHAN_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long before a client gives up it gets its answer, so that the answer arrives.
 const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 /// How long tasks are asked for their devices when nobody needs the answer to go on.
@@ -59,20 +64,24 @@ pub(crate) struct Master {
     incarnation: u64,
     worker: Arc<dyn WorkerApi>,
     peers: Arc<Peers>,
-    /// The server's configuration, which wins over a client's.
-    config: ConfigProto,
+    /// What the server says of all its sessions.
+    defaults: SessionDefaults,
     /// How long a new session waits for tasks.
     contact_timeout: Duration,
     clock: Clock,
-    sessions: RwLock<FxHashMap<String, Arc<MasterSession>>>,
+    sessions: RwLock<Sessions>,
     next_handle: AtomicI64,
     recent: RecentRequests,
     totals: Totals,
 }
 
+/// By their handles.
+type Sessions = FxHashMap<String, Arc<MasterSession>>;
+
 /// What has happened since the start.
 #[derive(Default)]
 struct Totals {
+    sessions: AtomicU64,
     steps: AtomicU64,
     failed_steps: AtomicU64,
 }
@@ -87,6 +96,17 @@ pub(crate) struct RunStep {
     pub(crate) options: RunOptions,
     pub(crate) partial_run: String,
     pub(crate) request_id: i64,
+    /// Its number, if its client repeats runs.
+    pub(crate) numbered: Option<NumberedRequest>,
+}
+
+/// Whose session is to be made.
+#[derive(Default)]
+pub(crate) struct SessionClient {
+    /// Who it is, if it has said so: its earlier sessions end.
+    pub(crate) id: Option<ClientId>,
+    /// How it is connected, if it is not in this process.
+    pub(crate) connection: Option<Connection>,
 }
 
 /// Fetched tensors in the order of the request, without repetitions, and what was recorded.
@@ -102,7 +122,7 @@ impl Master {
         incarnation: u64,
         worker: Arc<dyn WorkerApi>,
         peers: Arc<Peers>,
-        config: ConfigProto,
+        defaults: SessionDefaults,
         contact_timeout: Duration,
         clock: Clock,
     ) -> Master {
@@ -111,7 +131,7 @@ impl Master {
             incarnation,
             worker,
             peers,
-            config,
+            defaults,
             contact_timeout,
             clock,
             sessions: RwLock::default(),
@@ -132,16 +152,15 @@ impl Master {
         graph: GraphDef,
         config: Option<ConfigProto>,
         target: &str,
-        client: Option<Connection>,
+        client: SessionClient,
         deadline: Option<Instant>,
     ) -> Result<String> {
-        let config = SessionConfig::read(config, &self.config)?;
-        ensure!(
-            self.sessions.read().len() < MAX_SESSIONS,
-            ResourceExhausted,
-            "{} has {MAX_SESSIONS} sessions; close sessions that are not used",
-            self.own
-        );
+        if let Some(id) = client.id {
+            self.end_superseded(&id).await;
+        }
+        let config = SessionConfig::read(config, &self.defaults)?;
+        let owner = client.connection.as_ref().map(Connection::origin);
+        self.check_share(owner, &self.sessions.read())?;
         let (own, peers) = match &config.cluster {
             None => (self.own.clone(), self.peers.clone()),
             Some(cluster) => {
@@ -155,9 +174,44 @@ impl Master {
         let clock = self.clock.clone();
         let origin = Origin { own, peers, master: self.id(), contact_timeout, client, clock };
         let session = MasterSession::create(handle.clone(), graph, config, origin).await?;
-        self.sessions.write().insert(handle.clone(), Arc::new(session));
+        let mut sessions = self.sessions.write();
+        // Others may have come while this one waited for its tasks.
+        self.check_share(owner, &sessions)?;
+        sessions.insert(handle.clone(), Arc::new(session));
+        drop(sessions);
+        self.totals.sessions.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(session = handle, "session created");
         Ok(handle)
+    }
+
+    fn check_share(&self, owner: Option<rpc::Origin>, sessions: &Sessions) -> Result<()> {
+        SESSIONS.check(&self.own, owner, sessions.values().map(|session| session.owner))
+    }
+
+    /// The connections of clients that have sessions.
+    pub(crate) fn connections_in_use(&self) -> impl Iterator<Item = ConnectionId> {
+        let sessions: Vec<Arc<MasterSession>> = self.sessions.read().values().cloned().collect();
+        sessions.into_iter().flat_map(|session| session.connections())
+    }
+
+    /// Ends the sessions that a client has lost and replaces, with all their steps.
+    async fn end_superseded(&self, client: &ClientId) {
+        let superseded: Vec<Arc<MasterSession>> = {
+            let mut sessions = self.sessions.write();
+            let is_superseded = |session: &MasterSession| {
+                session.client_id.as_ref().is_some_and(|earlier| client.supersedes(earlier))
+            };
+            let handles: Vec<String> = sessions
+                .values()
+                .filter(|session| is_superseded(session))
+                .map(|session| session.handle.clone())
+                .collect();
+            handles.iter().filter_map(|handle| sessions.remove(handle)).collect()
+        };
+        for session in &superseded {
+            tracing::info!(session = session.handle, "its client opens another session: this one ends");
+        }
+        futures_util::future::join_all(superseded.iter().map(|session| session.close())).await;
     }
 
     fn session(&self, handle: &str) -> Result<Arc<MasterSession>> {
@@ -168,6 +222,12 @@ impl Master {
                 self.own
             ))
         })
+    }
+
+    /// How many sessions are over.
+    pub(crate) fn sessions_ended(&self) -> u64 {
+        let open = self.sessions.read().len() as u64;
+        self.totals.sessions.load(Ordering::Relaxed).saturating_sub(open)
     }
 
     /// Whether there is such a session.
@@ -191,7 +251,7 @@ impl Master {
     pub(crate) async fn run_step(&self, request: RunStep) -> Result<RunStepOutput> {
         self.recent.note(request.request_id, "RunStep")?;
         let session = self.session(&request.session)?;
-        let options = step_options(&request.options);
+        let options = StepOptions { numbered: request.numbered, ..step_options(&request.options) };
         let mut fetches = request.fetches;
         let mut seen = rustc_hash::FxHashSet::default();
         fetches.retain(|fetch| seen.insert(fetch.clone()));
@@ -269,13 +329,15 @@ impl Master {
         callable: i64,
         feeds: Vec<Tensor>,
         request_id: i64,
+        numbered: Option<NumberedRequest>,
     ) -> Result<(Vec<Tensor>, RunMetadata)> {
         self.recent.note(request_id, "RunCallable")?;
         let session = self.session(handle)?;
         let prepared = session.callables.lock().get(&callable).cloned();
         let prepared =
             prepared.ok_or_else(|| Status::invalid_argument(format!("No such callable: {callable}")))?;
-        let result = session.run(&prepared.plan, feeds, &prepared.options).await;
+        let options = StepOptions { numbered, ..prepared.options.clone() };
+        let result = session.run(&prepared.plan, feeds, &options).await;
         self.count(result.is_ok());
         result.map(|output| (output.fetches, output.metadata))
     }
@@ -336,21 +398,22 @@ impl Master {
         Ok(())
     }
 
-    /// Closes sessions whose clients are gone.
+    /// Lets sessions rest whose clients are gone, and closes those whose clients have not come back in time.
     pub(crate) async fn sweep(&self) {
-        let orphaned: Vec<Arc<MasterSession>> = {
-            let mut sessions = self.sessions.write();
-            let handles: Vec<String> = sessions
-                .iter()
-                .filter(|(_, session)| session.is_orphaned(ORPHAN_TIMEOUT))
-                .map(|(handle, _)| handle.clone())
-                .collect();
-            handles.iter().filter_map(|handle| sessions.remove(handle)).collect()
-        };
-        for session in &orphaned {
+        let sessions: Vec<Arc<MasterSession>> = self.sessions.read().values().cloned().collect();
+        let mut over = Vec::new();
+        for session in sessions {
+            match session.look() {
+                Presence::JustGone => session.pause(),
+                Presence::Over => over.push(session),
+                Presence::Present | Presence::Gone => {}
+            }
+        }
+        for session in &over {
+            self.sessions.write().remove(&session.handle);
             tracing::info!(session = session.handle, "closing a session whose client is gone");
         }
-        futures_util::future::join_all(orphaned.iter().map(|session| session.close())).await;
+        futures_util::future::join_all(over.iter().map(|session| session.close())).await;
     }
 
     /// Closes all sessions.
@@ -380,6 +443,7 @@ fn step_options(options: &RunOptions) -> StepOptions {
         timeout: millis(options.timeout_in_ms),
         wants_trace: options.trace_level != TraceLevel::NoTrace as i32,
         wants_graphs: options.output_partition_graphs,
+        numbered: None,
     }
 }
 
@@ -395,7 +459,7 @@ mod tests {
 
     use super::*;
     use crate::cluster_spec::ClusterSpec;
-    use crate::local_tasks::{self, CallableResult, LocalTask};
+    use crate::local_tasks::{CallableResult, LocalTask, LocalTasks};
     use crate::tasks::TaskOwner;
     use crate::worker::Worker;
 
@@ -420,6 +484,7 @@ mod tests {
             _: String,
             _: i64,
             _: Vec<Tensor>,
+            _: Option<NumberedRequest>,
         ) -> futures_util::future::BoxFuture<'_, CallableResult> {
             Box::pin(async { Err(Status::unimplemented("it has no master")) })
         }
@@ -430,26 +495,32 @@ mod tests {
         let (hand, owner) = (Clock::manual(), TaskOwner::new(Handle::current()));
         let address = "a-session-is-closed:1";
         let cluster = Arc::new(ClusterSpec::new([("localhost", [address])]).unwrap());
-        let peers = Arc::new(Peers::new(cluster, ChannelOptions::default(), owner.spawner(), hand.clock()));
+        let local = LocalTasks::default();
+        let options = ChannelOptions::default();
+        let peers = Arc::new(Peers::new(cluster, options, owner.spawner(), hand.clock(), local.clone()));
         let worker = Arc::new(Worker::new(Task::local(), peers.clone(), hand.clock()));
         let task: Arc<dyn LocalTask> = Arc::new(Beside(worker.clone()));
-        let _announced = local_tasks::announce(&task, vec![address.to_string()]);
+        let _announced = local.announce(&task, vec![address.to_string()]);
         let own = TaskId::new("localhost", 0);
         let timeout = Duration::from_secs(60);
         let master =
-            Master::new(own, 7, worker.clone(), peers, ConfigProto::default(), timeout, hand.clock());
+            Master::new(own, 7, worker.clone(), peers, SessionDefaults::default(), timeout, hand.clock());
         let (client, guard) = Connection::new(Peer::Process(None));
-        let created = master.create_session(GraphDef::default(), None, "", Some(client), None).await;
+        let created = {
+            let client = SessionClient { id: None, connection: Some(client) };
+            master.create_session(GraphDef::default(), None, "", client, None).await
+        };
         let handle = created.unwrap();
-        hand.advance(ORPHAN_TIMEOUT * 100);
+        hand.advance(session::PATIENCE.after_silence * 100);
         master.sweep().await;
         assert!(master.has_session(&handle), "a client that thinks is not gone");
-        master.touch(&handle, None);
         drop(guard);
-        hand.advance(ORPHAN_TIMEOUT);
+        master.sweep().await;
+        hand.advance(session::PATIENCE.after_closing - Duration::from_millis(1));
         master.sweep().await;
         assert!(master.has_session(&handle));
         assert_eq!(worker.num_sessions(), 1);
+        assert!(master.report()[0].orphaned_seconds.is_some_and(|seconds| seconds > 4.0));
         hand.advance(Duration::from_millis(1));
         master.sweep().await;
         assert!(!master.has_session(&handle));

@@ -53,7 +53,7 @@ impl MasterSession {
     ) -> Result<StepOutput> {
         let unknown = || not_set_up(handle);
         let run = self.partial_runs.lock().get(handle).cloned().ok_or_else(unknown)?;
-        let _running = self.running.enter()?;
+        let _running = self.running.enter(run.step_id, &run.plan)?;
         let mut slot = run.underway.lock().await;
         let part = slot.as_mut().ok_or_else(unknown)?.progress.note(feeds, fetches)?;
         // An error, or a client that goes away in the middle, ends the run.
@@ -62,7 +62,9 @@ impl MasterSession {
         let share = if is_last { Part::Last } else { Part::Some };
         let timeout = options.timeout.or(self.config.operation_timeout);
         let workers = taken.underway.as_ref().map_or(Vec::new(), |underway| underway.cleanup.workers.clone());
-        let values = self.bounded(timeout, self.run_part_on_all(&run, &workers, &part, share)).await?;
+        let values = self
+            .bounded(Some(run.step_id), timeout, self.run_part_on_all(&run, &workers, &part, share))
+            .await?;
         if !is_last {
             *slot = taken.underway.take();
         }

@@ -8,6 +8,7 @@ use tensorfleet_core::{DType, RendezvousKey, Result, Status, Tensor};
 use tensorfleet_runtime::plan::Signature;
 
 use crate::cluster_spec::TaskId;
+use crate::numbered_request::NumberedRequest;
 use crate::peers::{Peers, WorkerInterface};
 
 /// How one step is to be run.
@@ -16,6 +17,8 @@ pub(super) struct StepOptions {
     pub(super) timeout: Option<Duration>,
     pub(super) wants_trace: bool,
     pub(super) wants_graphs: bool,
+    /// Its number, if its client repeats runs.
+    pub(super) numbered: Option<NumberedRequest>,
 }
 
 /// A signature, planned and registered with the tasks that take part.
@@ -23,6 +26,8 @@ pub(super) struct PlannedStep {
     pub(super) signature: Signature,
     pub(super) feed_dtypes: Vec<DType>,
     pub(super) partitions: Vec<RegisteredPartition>,
+    /// About how much its tasks keep for it.
+    pub(super) bytes: usize,
     /// For each fetch, the feeds it depends on; only kept for partial runs.
     pub(super) fetch_needs: Vec<Vec<usize>>,
 }

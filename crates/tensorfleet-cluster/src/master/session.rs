@@ -13,25 +13,36 @@ use rustc_hash::FxHashMap;
 use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{DeviceName, GraphLimits, Result, Status, ensure};
 use tensorfleet_proto::tensorflow::{DeviceAttributes, GraphDef, ServerDef};
-use tensorfleet_rpc::Connection;
+use tensorfleet_rpc::{self as rpc, Connection, ConnectionId};
 use tensorfleet_runtime::checked_graph::CheckedGraph;
 use tensorfleet_runtime::plan::{self, Device, DeviceIndex, PlaceOptions, PlanOptions, Signature, Terminals};
-use tensorfleet_runtime::{PlanCache, catalogue, partial_run};
+use tensorfleet_runtime::{PlanBounds, PlanCache, catalogue, constant_places, partial_run, plan_bytes};
 
 use super::config::SessionConfig;
 use super::contact::{self, Asker, Contacted};
 use super::partial_run::PartialRun;
 use super::planned_step::{Callable, PlannedStep, RegisteredPartition, from_task};
 use super::running::RunningSteps;
-use super::texts;
+use super::{SessionClient, texts};
+use crate::client_id::ClientId;
 use crate::cluster_spec::TaskId;
 use crate::graph_version;
 use crate::peers::Peers;
 use crate::status::MasterSessionStatus;
+use crate::users::{Patience, Presence, Users};
 use crate::worker_api::{MasterId, NewWorkerSession};
 
-/// Plans kept per session; a client that never repeats a signature must not exhaust memory.
-const MAX_PLANS: usize = 1024;
+/// How long a session is kept whose client is gone. A client that lives and whose connection was closed hears of it at
+/// once, and connects anew with its next call.
+pub(super) const PATIENCE: Patience = Patience {
+    after_closing: Duration::from_secs(5),
+    after_silence: Duration::from_secs(30),
+    after_own_closing: Duration::from_secs(300),
+};
+
+/// Plans kept per session; a client that never repeats a signature must not exhaust memory. Callables and whoever runs a
+/// plan hold it by themselves.
+const PLAN_BOUNDS: PlanBounds = PlanBounds { plans: 1024, bytes: 512 << 20, at_least: 16 };
 
 /// How long closing waits for tasks to acknowledge it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,6 +51,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct MasterSession {
     pub(super) handle: String,
     pub(super) config: SessionConfig,
+    /// Whose share it counts to; nobody's, if its client is in this process.
+    pub(super) owner: Option<rpc::Origin>,
+    /// Whose session it is, if the client has said so.
+    pub(super) client_id: Option<ClientId>,
     /// The master's own task, as the session's cluster names it.
     own: TaskId,
     master: MasterId,
@@ -54,18 +69,17 @@ pub(super) struct MasterSession {
     /// Tasks that have been asked for a worker session and not yet been told that it is over. Not the same as the
     /// members: a session that fails half way has the one and not the other.
     joined: Mutex<Vec<TaskId>>,
+    /// In which life each member was when it joined.
+    pub(super) lives: Mutex<Vec<(TaskId, u64)>>,
     pub(super) running: RunningSteps,
     is_over: Arc<AtomicBool>,
     pub(super) partial_runs: Mutex<FxHashMap<String, Arc<PartialRun>>>,
     pub(super) callables: Mutex<FxHashMap<i64, Callable>>,
     clock: Clock,
     created: Instant,
-    usage: Mutex<Usage>,
-}
-
-struct Usage {
-    last: Instant,
-    client: Option<Connection>,
+    users: Users,
+    /// For whom its steps wait, in words.
+    waits: Mutex<Vec<String>>,
 }
 
 /// The graph and where it is; replaced as a whole when the graph grows.
@@ -78,6 +92,8 @@ struct SessionState {
     /// Tasks that have a worker session.
     members: Vec<TaskId>,
     version: i64,
+    /// What the constants of the graph take.
+    constant_bytes: usize,
 }
 
 impl Default for SessionState {
@@ -89,6 +105,7 @@ impl Default for SessionState {
             attributes: Vec::new(),
             members: Vec::new(),
             version: 0,
+            constant_bytes: 0,
         }
     }
 }
@@ -106,7 +123,7 @@ pub(super) struct Origin {
     pub(super) peers: Arc<Peers>,
     pub(super) master: MasterId,
     pub(super) contact_timeout: Duration,
-    pub(super) client: Option<Connection>,
+    pub(super) client: SessionClient,
     pub(super) clock: Clock,
 }
 
@@ -118,26 +135,29 @@ impl MasterSession {
         config: SessionConfig,
         origin: Origin,
     ) -> Result<MasterSession> {
-        let now = origin.clock.now();
         let session = MasterSession {
             handle,
+            owner: origin.client.connection.as_ref().map(Connection::origin),
             contact_timeout: origin.contact_timeout,
             config,
+            client_id: origin.client.id,
             own: origin.own,
             master: origin.master,
             peers: origin.peers,
             state: RwLock::default(),
             extending: tokio::sync::Mutex::default(),
-            plans: PlanCache::new(MAX_PLANS),
+            plans: PlanCache::new(PLAN_BOUNDS),
             next_name: tokio::sync::Mutex::default(),
             joined: Mutex::default(),
-            running: RunningSteps::new(),
+            lives: Mutex::default(),
+            running: RunningSteps::new(origin.clock.clone()),
             is_over: Arc::default(),
             partial_runs: Mutex::default(),
             callables: Mutex::default(),
+            created: origin.clock.now(),
+            users: Users::new(origin.client.connection, PATIENCE, origin.clock.clone()),
             clock: origin.clock,
-            created: now,
-            usage: Mutex::new(Usage { last: now, client: origin.client }),
+            waits: Mutex::default(),
         };
         // If this fails or is given up, dropping the session tells those that have joined.
         let state = session.grow(graph).await?;
@@ -169,34 +189,49 @@ impl MasterSession {
     async fn grow(&self, graph: GraphDef) -> Result<SessionState> {
         graph_version::check(&graph)?;
         let old = self.state();
-        let mut state = blocking(move || {
-            let mut state = SessionState::clone(&old);
-            state.checked.extend(graph, &GraphLimits::default())?;
-            Ok(state)
-        })
-        .await?;
+        let mut state = self
+            .peers
+            .spawner()
+            .do_long_work("planning", move || {
+                let mut state = SessionState::clone(&old);
+                state.checked.extend(graph, &GraphLimits::default())?;
+                Ok(state)
+            })
+            .await?;
         let missing = self.missing_tasks(&state)?;
         self.join(&mut state, &missing).await?;
         let options = PlaceOptions {
             allow_soft_placement: self.config.allow_soft_placement,
-            local_task: self.own.full_name().parse()?,
+            preferred_task: match self.prefers_own_task(&state) {
+                true => Some(self.own.full_name().parse()?),
+                false => None,
+            },
         };
-        let state = blocking(move || {
-            // Stateful nodes keep the device they have: their state is there.
-            let placed = state.placement.iter().enumerate();
-            let fixed: Vec<Option<DeviceIndex>> = placed
-                .map(|(index, &device)| state.checked.is_stateful(index).then_some(device))
-                .chain(std::iter::repeat(None))
-                .take(state.checked.graph().len())
-                .collect();
-            state.placement = plan::place(&state.checked, &state.devices, &fixed, &options)?;
-            Ok(state)
-        })
-        .await?;
+        let state = self
+            .peers
+            .spawner()
+            .do_long_work("planning", move || {
+                // Stateful nodes keep the device they have: their state is there.
+                let placed = state.placement.iter().enumerate();
+                let fixed: Vec<Option<DeviceIndex>> = placed
+                    .map(|(index, &device)| state.checked.is_stateful(index).then_some(device))
+                    .chain(std::iter::repeat(None))
+                    .take(state.checked.graph().len())
+                    .collect();
+                state.placement = plan::place(&state.checked, &state.devices, &fixed, &options)?;
+                state.constant_bytes =
+                    constant_places(state.checked.graph()).iter().map(|(_, bytes)| bytes).sum();
+                Ok(state)
+            })
+            .await?;
         if self.config.log_device_placement {
             plan::print_placement(&state.checked, &state.placement, &state.devices);
         }
         Ok(state)
+    }
+
+    fn prefers_own_task(&self, state: &SessionState) -> bool {
+        self.config.default_placement.prefers_own_task(state.checked.graph().versions())
     }
 
     /// The tasks that the graph needs and that are not members yet.
@@ -210,7 +245,8 @@ impl MasterSession {
                 names.push(name);
             }
         }
-        let required = plan::required_tasks(state.checked.graph(), &names, &self.own.full_name().parse()?)?;
+        let (own, is_preferred) = (self.own.full_name().parse()?, self.prefers_own_task(state));
+        let required = plan::required_tasks(state.checked.graph(), &names, &own, is_preferred)?;
         let required = required.into_iter().map(|index| visible[index].clone());
         Ok(required.filter(|task| !state.members.contains(task)).collect())
     }
@@ -223,6 +259,8 @@ impl MasterSession {
         let sessions = contacted.iter().map(|contacted| self.create_worker_session(&contacted.task));
         try_join_all(sessions).await?;
         for Contacted { task, devices } in contacted {
+            let life = devices.first().map(|device| (task.clone(), device.incarnation));
+            self.lives.lock().extend(life);
             for attributes in devices {
                 let name: DeviceName = attributes.name.parse()?;
                 if task == self.own || self.config.admits(&name) {
@@ -252,6 +290,7 @@ impl MasterSession {
             server: Some(server),
             isolate_state: self.config.isolate_state,
             master: self.master.clone(),
+            client: self.client_id,
             connection: None,
         };
         self.peers.worker(task)?.create_session(new).await
@@ -327,7 +366,7 @@ impl MasterSession {
         let signature = Signature::new(feeds, fetches, targets);
         let session = self.clone();
         let made = self.peers.spawner().run(async move { session.add_plan(signature).await });
-        self.bounded(timeout.or(self.config.operation_timeout), made).await
+        self.bounded(None, timeout.or(self.config.operation_timeout), made).await
     }
 
     async fn add_plan(&self, signature: Signature) -> Result<Arc<PlannedStep>> {
@@ -341,7 +380,8 @@ impl MasterSession {
         }
         self.running.check_open()?;
         let plan = Arc::new(self.make_plan(signature, &mut next_name, Run::Whole).await?);
-        Ok(self.plans.insert(plan.signature.clone(), plan))
+        let bytes = plan.bytes;
+        Ok(self.plans.insert(plan.signature.clone(), plan, bytes))
     }
 
     /// A plan for one partial run, whose state is its own.
@@ -364,25 +404,30 @@ impl MasterSession {
             simplify: self.config.simplify && run == Run::Whole,
             terminals: Terminals::Rendezvous,
         };
-        let (plan, signature, fetch_needs, next) = blocking(move || {
-            let (placement, devices) = (&state.placement, &state.devices);
-            let plan = plan::plan_step(&state.checked, placement, devices, &signature, &mut next, &options)?;
-            let needs = match run {
-                Run::Partial => partial_run::fetch_needs(&state.checked, &signature)?,
-                Run::Whole => Vec::new(),
-            };
-            let mut partitions = Vec::with_capacity(plan.partitions.len());
-            for partition in plan.partitions {
-                let device = &devices[partition.device.index()].name;
-                let task =
-                    TaskId::new(device.job.clone().unwrap_or_default(), device.task.unwrap_or_default());
-                partitions.push((task, partition.graph, partition.feeds, partition.fetches));
-            }
-            Ok(((partitions, plan.feed_dtypes), signature, needs, next))
-        })
-        .await?;
+        let (plan, signature, fetch_needs, next) = self
+            .peers
+            .spawner()
+            .do_long_work("planning", move || {
+                let (placement, devices) = (&state.placement, &state.devices);
+                let plan =
+                    plan::plan_step(&state.checked, placement, devices, &signature, &mut next, &options)?;
+                let needs = match run {
+                    Run::Partial => partial_run::fetch_needs(&state.checked, &signature)?,
+                    Run::Whole => Vec::new(),
+                };
+                let bytes = plan_bytes(plan.partitions.iter().map(|partition| &partition.graph));
+                let mut partitions = Vec::with_capacity(plan.partitions.len());
+                for partition in plan.partitions {
+                    let device = &devices[partition.device.index()].name;
+                    let task =
+                        TaskId::new(device.job.clone().unwrap_or_default(), device.task.unwrap_or_default());
+                    partitions.push((task, partition.graph, partition.feeds, partition.fetches));
+                }
+                Ok(((partitions, plan.feed_dtypes, bytes), signature, needs, next))
+            })
+            .await?;
         *next_name = next;
-        let (partitions, feed_dtypes) = plan;
+        let (partitions, feed_dtypes, bytes) = plan;
         let registrations = partitions.into_iter().map(|(task, graph, feeds, fetches)| async move {
             let registered = self.peers.worker(&task)?.register_graph(&self.handle, graph).await;
             let graph = registered.map_err(|status| from_task(&task, status))?;
@@ -399,38 +444,58 @@ impl MasterSession {
         if let Some(status) = failure {
             return Err(status);
         }
-        Ok(PlannedStep { signature, feed_dtypes, partitions, fetch_needs })
+        Ok(PlannedStep { signature, feed_dtypes, partitions, fetch_needs, bytes })
     }
 
     /// Notes that the session is in use, and by whom.
     pub(super) fn touch(&self, client: Option<&Connection>) {
-        let mut usage = self.usage.lock();
-        usage.last = self.clock.now();
-        if let Some(client) = client {
-            usage.client = Some(client.clone());
+        self.users.touch(client);
+    }
+
+    /// Looks whether the client is there. One that has a step under way is, however it asked for it.
+    pub(super) fn look(&self) -> Presence {
+        match self.users.look() {
+            Presence::Over if self.running.count() > 0 => Presence::Gone,
+            presence => presence,
         }
     }
 
-    /// Whether the client is gone without having closed the session.
-    pub(super) fn is_orphaned(&self, timeout: Duration) -> bool {
-        let usage = self.usage.lock();
-        let is_gone = usage.client.as_ref().is_some_and(|client| !client.is_open());
-        is_gone && self.clock.since(usage.last) > timeout && self.running.count() == 0
+    /// The connections of its client.
+    pub(super) fn connections(&self) -> Vec<ConnectionId> {
+        self.users.connections()
+    }
+
+    /// Lets what its tasks do between steps rest until the next one. Does not wait for them.
+    pub(super) fn pause(&self) {
+        for task in self.joined.lock().iter() {
+            let Ok(worker) = self.peers.worker(task) else { continue };
+            let (paused, handle, task) =
+                (worker.pause_session(&self.handle), self.handle.clone(), task.clone());
+            self.peers.spawner().spawn(async move {
+                if let Err(status) = paused.await {
+                    tracing::debug!("pausing session {handle} on {task}: {status}");
+                }
+            });
+        }
+    }
+
+    /// Notes for whom its steps wait, for whoever asks.
+    pub(super) fn note_waits(&self, waits: &[String]) {
+        *self.waits.lock() = waits.to_vec();
     }
 
     pub(super) fn report(&self) -> MasterSessionStatus {
-        let usage = self.usage.lock();
         MasterSessionStatus {
             handle: self.handle.clone(),
             age_seconds: self.clock.since(self.created).as_secs_f64(),
-            idle_seconds: self.clock.since(usage.last).as_secs_f64(),
+            idle_seconds: self.users.idle().as_secs_f64(),
             graph_nodes: self.state.read().checked.graph().len(),
+            constant_bytes: self.state.read().constant_bytes as u64,
             plans: self.plans.len(),
             running_steps: self.running.count(),
-            client: usage
-                .client
-                .as_ref()
-                .map_or("this process".to_string(), |client| client.peer().to_string()),
+            waits: self.waits.lock().clone(),
+            client: self.users.last(),
+            orphaned_seconds: self.users.gone_for().map(|gone| gone.as_secs_f64()),
         }
     }
 }
@@ -441,18 +506,5 @@ impl Drop for MasterSession {
         if !self.joined.lock().is_empty() {
             drop(self.leave());
         }
-    }
-}
-
-#[cold]
-fn failed_planning(error: &tokio::task::JoinError) -> Status {
-    Status::internal(format!("planning failed: {error}: this is a bug in Tensorfleet"))
-}
-
-/// Runs work that takes long on a thread that may be busy for long.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(failed_planning(&error)),
     }
 }

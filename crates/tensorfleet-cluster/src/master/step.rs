@@ -36,20 +36,21 @@ impl MasterSession {
         options: &StepOptions,
     ) -> Result<StepOutput> {
         check_feeds(&plan.signature.feeds, &plan.feed_dtypes, &feeds)?;
-        let _running = self.running.enter()?;
         let step_id = random::step_id();
+        let _running = self.running.enter(step_id, plan)?;
         let mut cleanup = Cleanup { workers: plan.workers(&self.peers)?, step_id, went_well: false };
         let timeout = options.timeout.or(self.config.operation_timeout);
         let work = self.run_partitions(plan, &cleanup.workers, step_id, &feeds, options);
-        let outputs = self.bounded(timeout, work).await?;
+        let outputs = self.bounded(Some(step_id), timeout, work).await?;
         cleanup.went_well = true;
         drop(cleanup);
         gather(plan, outputs)
     }
 
-    /// Waits for `work`, but not beyond its time-out or the session's end.
+    /// Waits for `work`, but not beyond its time-out, the session's end, or the end of its step.
     pub(super) async fn bounded<T>(
         &self,
+        step: Option<i64>,
         timeout: Option<Duration>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
@@ -62,7 +63,7 @@ impl MasterSession {
         tokio::select! {
             biased;
             result = work => result,
-            reason = self.running.closed() => Err(reason),
+            reason = self.running.closed(step) => Err(reason),
             () = deadline => Err(deadline_exceeded(timeout.unwrap_or_default())),
         }
     }
@@ -80,6 +81,7 @@ impl MasterSession {
             receives: partition.fetches.iter().map(|(_, key)| key.clone()).collect(),
             wants_trace: options.wants_trace,
             wants_graph: options.wants_graphs,
+            numbered: options.numbered,
             ..self.request(partition, step_id, Part::Whole)
         };
         run_on_all(plan, workers, request).await

@@ -8,9 +8,10 @@ use tensorfleet_core::Result;
 use tensorfleet_kernel::rendezvous::Transfer;
 use tensorfleet_rpc::{HeaderMap, Parts, Reply, tensors};
 
-use super::{Call, Method, SMALL, Services, method, reply};
+use super::{Call, Method, SMALL, Services, VITAL, method, reply};
 use crate::wire::fleet_messages::{
-    RECV_TENSORS_METHOD, RecvTensorsRequest, RecvTensorsResponse, SHUTDOWN_METHOD, STATUS_METHOD,
+    PAUSE_SESSION_METHOD, PauseSessionRequest, RECV_TENSORS_METHOD, RecvTensorsRequest, RecvTensorsResponse,
+    SHUTDOWN_METHOD, STATUS_METHOD,
 };
 use crate::wire::payloads;
 use crate::worker::Arrivals;
@@ -21,12 +22,18 @@ const SMALL_TENSOR_BYTES: usize = 16 << 10;
 /// The methods, that of every step first.
 pub(super) static METHODS: &[Method] = &[
     method!(RECV_TENSORS_METHOD, SMALL, recv_tensors),
-    method!(STATUS_METHOD, SMALL, status),
-    method!(SHUTDOWN_METHOD, SMALL, shutdown),
+    method!(STATUS_METHOD, VITAL, status),
+    method!(PAUSE_SESSION_METHOD, VITAL, pause_session),
+    method!(SHUTDOWN_METHOD, VITAL, shutdown),
 ];
 
 async fn status(services: &Services, _: Call<()>) -> Result<Reply> {
     reply(&Bytes::from(services.status_json()))
+}
+
+async fn pause_session(services: &Services, call: Call<PauseSessionRequest>) -> Result<Reply> {
+    services.worker.pause(&call.message.session_handle);
+    Ok(Reply::from(Parts::empty()))
 }
 
 async fn shutdown(services: &Services, _: Call<()>) -> Result<Reply> {

@@ -11,8 +11,11 @@ use tensorfleet_proto::tensorflow::{
 use tensorfleet_rpc::{Parts, Reply, tensors};
 use tensorfleet_runtime::plan::Signature;
 
-use super::{Call, GRAPH, Method, SMALL, Services, method, named_tensors, reply, tensors_at};
-use crate::master::RunStep;
+use super::{
+    Call, Method, SMALL, Services, VITAL, client_id, graph_method, method, named_tensors, numbered_request,
+    received_graph, reply, tensors_at,
+};
+use crate::master::{RunStep, SessionClient};
 use crate::wire::payloads;
 
 /// The methods, those of every step first.
@@ -23,18 +26,19 @@ pub(super) static METHODS: &[Method] = &[
         tensors_at(payloads::RUN_CALLABLE_REQUEST),
         run_callable
     ),
-    method!("/tensorflow.MasterService/CreateSession", GRAPH, create_session),
-    method!("/tensorflow.MasterService/ExtendSession", GRAPH, extend_session),
+    graph_method!("/tensorflow.MasterService/CreateSession", create_session),
+    graph_method!("/tensorflow.MasterService/ExtendSession", extend_session),
     method!("/tensorflow.MasterService/PartialRunSetup", SMALL, partial_run_setup),
-    method!("/tensorflow.MasterService/CloseSession", SMALL, close_session),
+    method!("/tensorflow.MasterService/CloseSession", VITAL, close_session),
     method!("/tensorflow.MasterService/ListDevices", SMALL, list_devices),
     method!("/tensorflow.MasterService/Reset", SMALL, reset),
     method!("/tensorflow.MasterService/MakeCallable", SMALL, make_callable),
-    method!("/tensorflow.MasterService/ReleaseCallable", SMALL, release_callable),
+    method!("/tensorflow.MasterService/ReleaseCallable", VITAL, release_callable),
 ];
 
 /// Runs a step; the error goes into the body if the client can read it there.
 async fn run_step(services: &Services, call: Call<RunStepRequest>) -> Result<Reply> {
+    let numbered = numbered_request(&call.metadata)?;
     let Call { message: request, connection, .. } = call;
     let in_body = request.store_errors_in_response_body;
     services.master.touch(&request.session_handle, Some(&connection));
@@ -47,6 +51,7 @@ async fn run_step(services: &Services, call: Call<RunStepRequest>) -> Result<Rep
             options: request.options.unwrap_or_default(),
             partial_run: request.partial_run_handle,
             request_id: request.request_id,
+            numbered,
         };
         services.master.run_step(step).await
     };
@@ -70,11 +75,12 @@ async fn run_step(services: &Services, call: Call<RunStepRequest>) -> Result<Rep
 }
 
 async fn run_callable(services: &Services, call: Call<RunCallableRequest>) -> Result<Reply> {
+    let numbered = numbered_request(&call.metadata)?;
     let request = call.message;
     services.master.touch(&request.session_handle, Some(&call.connection));
     let feeds = request.feed.iter().map(Tensor::from_proto).collect::<Result<_>>()?;
-    let run =
-        services.master.run_callable(&request.session_handle, request.handle, feeds, request.request_id);
+    let (session, number) = (&request.session_handle, request.request_id);
+    let run = services.master.run_callable(session, request.handle, feeds, number, numbered);
     let (fetches, metadata) = run.await?;
     let rest = RunCallableResponse { metadata: Some(metadata), ..Default::default() };
     let fetches: Vec<&Tensor> = fetches.iter().collect();
@@ -83,17 +89,19 @@ async fn run_callable(services: &Services, call: Call<RunCallableRequest>) -> Re
 }
 
 async fn create_session(services: &Services, call: Call<CreateSessionRequest>) -> Result<Reply> {
+    let id = client_id(&call.metadata)?;
     let CreateSessionRequest { graph_def, config, target } = call.message;
-    let graph = graph_def.unwrap_or_default();
-    let created =
-        services.master.create_session(graph, config, &target, Some(call.connection), call.deadline);
+    let graph = received_graph(services, graph_def).await?;
+    let client = SessionClient { id, connection: Some(call.connection) };
+    let created = services.master.create_session(graph, config, &target, client, call.deadline);
     reply(&CreateSessionResponse { session_handle: created.await?, graph_version: 0 })
 }
 
 async fn extend_session(services: &Services, call: Call<ExtendSessionRequest>) -> Result<Reply> {
     let request = call.message;
     services.master.touch(&request.session_handle, Some(&call.connection));
-    let (graph, version) = (request.graph_def.unwrap_or_default(), request.current_graph_version);
+    let version = request.current_graph_version;
+    let graph = received_graph(services, request.graph_def).await?;
     let new_graph_version = services.master.extend_session(&request.session_handle, graph, version).await?;
     reply(&ExtendSessionResponse { new_graph_version })
 }

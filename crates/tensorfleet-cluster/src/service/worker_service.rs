@@ -4,7 +4,7 @@
 //! collective ops.
 
 use tensorfleet_core::clock;
-use tensorfleet_core::{RendezvousKey, Result, Status, Tensor};
+use tensorfleet_core::{RendezvousKey, Result, Tensor};
 use tensorfleet_proto::tensorflow::{
     CleanupAllRequest, CleanupAllResponse, CleanupGraphRequest, CleanupGraphResponse,
     CreateWorkerSessionRequest, CreateWorkerSessionResponse, DeleteWorkerSessionRequest,
@@ -15,7 +15,10 @@ use tensorfleet_proto::tensorflow::{
 };
 use tensorfleet_rpc::{HeaderMap, Parts, Reply, tensors};
 
-use super::{Call, GRAPH, Method, SMALL, Services, method, named_tensors, reply, tensors_at};
+use super::{
+    Call, Method, SMALL, Services, VITAL, client_id, graph_method, method, named_tensors, numbered_request,
+    reply, tensors_at,
+};
 use crate::random;
 use crate::wire::status_body::body_text;
 use crate::wire::{finished_steps, headers, payloads};
@@ -25,15 +28,15 @@ use crate::worker_api::{MasterId, NewWorkerSession, Part, RunGraph, SessionRef, 
 pub(super) static METHODS: &[Method] = &[
     method!("/tensorflow.WorkerService/RecvTensor", SMALL, recv_tensor),
     method!("/tensorflow.WorkerService/RunGraph", tensors_at(payloads::RUN_GRAPH_REQUEST), run_graph),
-    method!("/tensorflow.WorkerService/CleanupGraph", SMALL, cleanup_graph),
-    method!("/tensorflow.WorkerService/GetStatus", SMALL, get_status),
+    method!("/tensorflow.WorkerService/CleanupGraph", VITAL, cleanup_graph),
+    method!("/tensorflow.WorkerService/GetStatus", VITAL, get_status),
     method!("/tensorflow.WorkerService/CreateWorkerSession", SMALL, create_worker_session),
-    method!("/tensorflow.WorkerService/DeleteWorkerSession", SMALL, delete_worker_session),
-    method!("/tensorflow.WorkerService/RegisterGraph", GRAPH, register_graph),
-    method!("/tensorflow.WorkerService/DeregisterGraph", SMALL, deregister_graph),
+    method!("/tensorflow.WorkerService/DeleteWorkerSession", VITAL, delete_worker_session),
+    graph_method!("/tensorflow.WorkerService/RegisterGraph", register_graph),
+    method!("/tensorflow.WorkerService/DeregisterGraph", VITAL, deregister_graph),
     method!("/tensorflow.WorkerService/CleanupAll", SMALL, cleanup_all),
     method!("/tensorflow.WorkerService/Logging", SMALL, logging),
-    method!("/tensorflow.WorkerService/MarkRecvFinished", SMALL, mark_recv_finished),
+    method!("/tensorflow.WorkerService/MarkRecvFinished", VITAL, mark_recv_finished),
     method!("/tensorflow.WorkerService/GetStepSequence", SMALL, get_step_sequence),
 ];
 
@@ -48,6 +51,7 @@ async fn recv_tensor(services: &Services, call: Call<RecvTensorRequest>) -> Resu
 async fn run_graph(services: &Services, call: Call<RunGraphRequest>) -> Result<Reply> {
     let finished = call.metadata.get(headers::FINISHED_STEPS).and_then(|value| value.to_str().ok());
     finished_steps::read(finished.unwrap_or_default()).for_each(|step| services.worker.cleanup_step(step));
+    let numbered = numbered_request(&call.metadata)?;
     let request = call.message;
     let in_body = request.store_errors_in_response_body;
     let options = request.exec_opts.unwrap_or_default();
@@ -67,6 +71,7 @@ async fn run_graph(services: &Services, call: Call<RunGraphRequest>) -> Result<R
             wants_trace: options.record_timeline,
             wants_graph: options.record_partition_graphs,
             request_id: request.request_id,
+            numbered,
             connection: Some(call.connection),
         };
         services.worker.run_graph(run).await
@@ -112,12 +117,14 @@ async fn get_status(services: &Services, _: Call<GetStatusRequest>) -> Result<Re
 }
 
 async fn create_worker_session(services: &Services, call: Call<CreateWorkerSessionRequest>) -> Result<Reply> {
+    let client = client_id(&call.metadata)?;
     let request = call.message;
     services.worker.create_session(NewWorkerSession {
         handle: request.session_handle,
         server: request.server_def,
         isolate_state: request.isolate_session_state,
         master: MasterId { task: request.master_task, incarnation: request.master_incarnation },
+        client,
         connection: Some(call.connection),
     })?;
     reply(&CreateWorkerSessionResponse {})
@@ -139,10 +146,8 @@ async fn register_graph(services: &Services, call: Call<RegisterGraphRequest>) -
         worker.register_graph(&session, request.graph_def.unwrap_or_default())
     };
     // Compiling a big graph takes long; other calls must not wait for it.
-    let registered = tokio::task::spawn_blocking(register).await;
-    let registered =
-        registered.map_err(|error| Status::internal(format!("registering a graph failed: {error}")))?;
-    reply(&RegisterGraphResponse { graph_handle: registered? })
+    let graph_handle = services.worker.spawner().do_long_work("registering a graph", register).await?;
+    reply(&RegisterGraphResponse { graph_handle })
 }
 
 async fn deregister_graph(services: &Services, call: Call<DeregisterGraphRequest>) -> Result<Reply> {

@@ -11,6 +11,9 @@ pub(crate) const SHUTDOWN_METHOD: &str = "/tensorfleet.FleetService/Shutdown";
 /// TensorFlow has a call for each tensor.
 pub(crate) const RECV_TENSORS_METHOD: &str = "/tensorfleet.FleetService/RecvTensors";
 
+/// Lets what a session does between its steps rest until the next one.
+pub(crate) const PAUSE_SESSION_METHOD: &str = "/tensorfleet.FleetService/PauseSession";
+
 /// Keys at most in one request for several tensors.
 pub(crate) const MAX_KEYS: usize = 4096;
 
@@ -22,6 +25,13 @@ pub(crate) struct RecvTensorsRequest {
     /// Rendezvous keys.
     #[prost(string, repeated, tag = "2")]
     pub(crate) keys: Vec<String>,
+}
+
+/// Names a session whose user is away.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct PauseSessionRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) session_handle: String,
 }
 
 /// Some of them, by key; the others follow in further messages.

@@ -6,6 +6,7 @@
 pub(crate) mod finished_steps;
 pub(crate) mod fleet_messages;
 pub(crate) mod headers;
+pub(crate) mod owed_ends;
 pub(crate) mod payloads;
 pub(crate) mod recent_requests;
 pub(crate) mod remote_worker;

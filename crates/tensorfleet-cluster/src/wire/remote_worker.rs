@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use tensorfleet_core::clock::{self, Clock};
 use tensorfleet_core::{Code, RendezvousKey, Result, Status, Tensor};
 use tensorfleet_kernel::rendezvous::Transfer;
@@ -19,7 +21,11 @@ use tensorfleet_proto::tensorflow::{
 use tensorfleet_rpc::{CallOptions, Channel, Parts, ResponseStream, recv_tensor, tensors};
 
 use super::finished_steps::{self, FinishedSteps};
-use super::fleet_messages::{RECV_TENSORS_METHOD, RecvTensorsRequest, RecvTensorsResponse, STATUS_METHOD};
+use super::fleet_messages::{
+    PAUSE_SESSION_METHOD, PauseSessionRequest, RECV_TENSORS_METHOD, RecvTensorsRequest, RecvTensorsResponse,
+    STATUS_METHOD,
+};
+use super::owed_ends::OwedEnds;
 use super::status_body::check_body;
 use super::{headers, payloads};
 use crate::random;
@@ -45,6 +51,8 @@ struct Inner {
     is_ours: AtomicBool,
     /// Steps it has not been told to forget.
     finished: FinishedSteps,
+    /// What it has not acknowledged the end of.
+    owed: Mutex<OwedEnds>,
     /// Sends what nobody waits for.
     spawner: Spawner,
 }
@@ -56,6 +64,7 @@ impl RemoteWorker {
             is_foreign: AtomicBool::new(false),
             is_ours: AtomicBool::new(false),
             finished: FinishedSteps::new(clock),
+            owed: Mutex::default(),
             spawner,
         }))
     }
@@ -110,7 +119,17 @@ impl RemoteWorker {
         self.0.channel.call(STATUS_METHOD, Parts::empty(), options).await?.message.decode()
     }
 
+    /// Makes a session there. What ended while the task could not be reached ends there first, and takes nothing from the new
+    /// session.
     pub(crate) async fn create_session(&self, new: NewWorkerSession) -> Result<()> {
+        self.settle().await?;
+        let client = new.client.map(|client| client.to_string());
+        let metadata = [(headers::CLIENT, client.as_deref().unwrap_or_default())];
+        let options = CallOptions {
+            deadline: clock::deadline_in(SETUP_TIMEOUT),
+            metadata: if client.is_some() { &metadata } else { &[] },
+            ..CallOptions::default()
+        };
         let request = CreateWorkerSessionRequest {
             session_handle: new.handle,
             server_def: new.server,
@@ -119,7 +138,39 @@ impl RemoteWorker {
             master_incarnation: new.master.incarnation,
             ..Default::default()
         };
-        self.call("/tensorflow.WorkerService/CreateWorkerSession", &request, SETUP_TIMEOUT).await
+        let method = "/tensorflow.WorkerService/CreateWorkerSession";
+        self.0.channel.call(method, Parts::from_message(&request), options).await?.message.decode()
+    }
+
+    /// Tells the task of all ends that it has not acknowledged.
+    async fn settle(&self) -> Result<()> {
+        let (sessions, steps) = {
+            let mut owed = self.0.owed.lock();
+            (owed.sessions(), owed.take_steps())
+        };
+        for handle in sessions {
+            self.send_session_end(handle).await?;
+        }
+        self.send_cleanups(steps).await;
+        Ok(())
+    }
+
+    /// Notes that a session is over there, whether or not the task can be told now.
+    pub(crate) fn owe_session_end(&self, handle: &str) {
+        self.0.owed.lock().owe_session(handle);
+    }
+
+    async fn send_session_end(&self, handle: String) -> Result<()> {
+        let request = DeleteWorkerSessionRequest { session_handle: handle };
+        let method = "/tensorflow.WorkerService/DeleteWorkerSession";
+        let told: Result<()> = self.call(method, &request, CLEANUP_TIMEOUT).await;
+        let is_lost = |status: &Status| {
+            matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled)
+        };
+        if !told.as_ref().is_err_and(is_lost) {
+            self.0.owed.lock().settle_session(&request.session_handle);
+        }
+        told
     }
 
     /// Ends a session there. Steps that wait to be forgotten are so first.
@@ -130,8 +181,16 @@ impl RemoteWorker {
                 break;
             }
         }
-        let request = DeleteWorkerSessionRequest { session_handle: handle };
-        self.call("/tensorflow.WorkerService/DeleteWorkerSession", &request, CLEANUP_TIMEOUT).await
+        self.send_session_end(handle).await
+    }
+
+    /// Lets what a session does there between its steps rest, if the task is one of ours.
+    pub(crate) async fn pause_session(&self, handle: String) -> Result<()> {
+        if !self.0.is_ours.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.call(PAUSE_SESSION_METHOD, &PauseSessionRequest { session_handle: handle }, CLEANUP_TIMEOUT)
+            .await
     }
 
     pub(crate) async fn register_graph(&self, session: &str, graph: GraphDef) -> Result<String> {
@@ -179,11 +238,16 @@ impl RemoteWorker {
         let sends: Vec<(&str, &Tensor)> = names.iter().map(String::as_str).zip(values).collect();
         let message = tensors::with_named_tensors(payloads::RUN_GRAPH_SEND, &sends, &rest);
         let mut cleanups = PiggybackedCleanups { worker: self, steps: self.0.finished.take() };
-        let header = finished_steps::write(&cleanups.steps);
-        let metadata = [(headers::FINISHED_STEPS, header.as_str())];
+        let finished = finished_steps::write(&cleanups.steps);
+        let numbered = request.numbered.map(|numbered| numbered.to_string());
+        let mut metadata: SmallVec<[(&str, &str); 2]> = SmallVec::new();
+        if !finished.is_empty() {
+            metadata.push((headers::FINISHED_STEPS, finished.as_str()));
+        }
+        metadata.extend(numbered.as_deref().map(|numbered| (headers::REQUEST, numbered)));
         let options = CallOptions {
             align: payloads::RUN_GRAPH_RESPONSE,
-            metadata: if cleanups.steps.is_empty() { &[] } else { &metadata },
+            metadata: &metadata,
             ..CallOptions::default()
         };
         let response = self.0.channel.call("/tensorflow.WorkerService/RunGraph", message, options).await?;
@@ -218,8 +282,10 @@ impl RemoteWorker {
             for _ in 0..CLEANUP_ATTEMPTS {
                 match worker.send_cleanup(step_id).await {
                     Ok(()) => return,
-                    // A task that is gone has forgotten the step.
-                    Err(status) if status.code() == Code::Unavailable => return,
+                    // A task that is gone has forgotten the step; one that is cut off has not, and is told when it is back.
+                    Err(status) if status.code() == Code::Unavailable => {
+                        return worker.0.owed.lock().owe_step(step_id);
+                    }
                     Err(status) => {
                         tracing::debug!("cleaning up step {step_id} on {}: {status}", worker.address());
                     }
@@ -243,10 +309,12 @@ impl RemoteWorker {
 
     /// Tells the task to forget some steps; whether it has heard of all.
     async fn send_cleanups(&self, steps: Vec<i64>) -> bool {
-        for step in steps {
-            // A task that is gone has forgotten it, any other forgets it in time.
+        let mut steps = steps.into_iter();
+        while let Some(step) = steps.next() {
             if let Err(status) = self.send_cleanup(step).await {
                 tracing::debug!("cleaning up step {step} on {}: {status}", self.address());
+                let mut owed = self.0.owed.lock();
+                std::iter::once(step).chain(steps).for_each(|step| owed.owe_step(step));
                 return false;
             }
         }

@@ -14,12 +14,12 @@ use tensorfleet_core::{Code, RendezvousKey, Result, Status};
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::{OnReceived, Rendezvous, Transfer};
 use tensorfleet_kernel::variable::Variable;
-use tensorfleet_runtime::executor::on_io_thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::awaited::Awaited;
 use super::session::WorkerSession;
 use super::step_table::StepEntry;
+use crate::io;
 use crate::peers::WorkerInterface;
 use crate::wire::fleet_messages::MAX_KEYS;
 use crate::wire::remote_worker::TensorStream;
@@ -85,7 +85,7 @@ struct Batch {
 /// Asks other tasks for tensors as the step's nodes want them. Never comes to an end: it is dropped with the step.
 ///
 /// What the nodes want at the same moment from the same task is asked for with one call. When it has come, the step goes on
-/// on this thread, inside this future, with what is cheap ([`on_io_thread`]): another thread need not be woken.
+/// on this thread, inside this future, with what is cheap ([`io::deliver`]): another thread need not be woken.
 pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>, awaited: &Awaited) {
     let mut asked = FuturesUnordered::new();
     let mut is_open = true;
@@ -99,8 +99,8 @@ pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>
                 asked.extend(batches(wanted).into_iter().map(|batch| ask(step_id, batch).boxed()));
             }
             Some(answer) = asked.next(), if !asked.is_empty() => match answer {
-                Answer::One(number, result) => on_io_thread(|resume| awaited.complete(number, result, resume)),
-                Answer::Failed(requests, status) => on_io_thread(|resume| {
+                Answer::One(number, result) => io::deliver(|resume| awaited.complete(number, result, resume)),
+                Answer::Failed(requests, status) => io::deliver(|resume| {
                     for request in requests {
                         let status = as_seen_from_here(status.clone(), &request.key);
                         awaited.complete(request.number, Err(status), resume);
@@ -108,7 +108,7 @@ pub(super) async fn drive(step_id: i64, mut requests: UnboundedReceiver<Request>
                 }),
                 Answer::Several(came, rest) => {
                     asked.extend(rest.map(|batch| next_of(batch).boxed()));
-                    on_io_thread(|resume| {
+                    io::deliver(|resume| {
                         came.into_iter().for_each(|(number, value)| awaited.complete(number, Ok(value), resume));
                     });
                 }

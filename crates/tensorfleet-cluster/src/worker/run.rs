@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tensorfleet_core::{RendezvousKey, Result, Status, Tensor, clock};
+use tensorfleet_kernel::applied_updates::AppliedUpdates;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_proto::tensorflow::{NodeExecStats, StepStats};
-use tensorfleet_runtime::executor::{Caller, Step, Trace};
+use tensorfleet_runtime::executor::{Step, Trace};
 use tensorfleet_runtime::step_errors::dead_fetch;
 use tensorfleet_runtime::{LocalRendezvous, StepServices};
 use tensorfleet_threads::Threads;
@@ -18,6 +19,7 @@ use super::awaited::{Awaited, TransferRecord};
 use super::rendezvous::{self, StepRendezvous};
 use super::session::{RegisteredGraph, WorkerSession};
 use super::step_table::{Outcome, RunningStep, StepEntry};
+use crate::io;
 use crate::tasks::Spawner;
 use crate::worker_api::{Part, RunGraph, RunGraphOutput};
 
@@ -37,10 +39,11 @@ pub(super) async fn run_graph(
     graph: Arc<RegisteredGraph>,
     entry: Arc<StepEntry>,
     request: RunGraph,
+    applied: Option<Arc<AppliedUpdates>>,
     spawner: &Spawner,
 ) -> Result<RunGraphOutput> {
     match request.part {
-        Part::Whole => run_whole(threads, &session, &graph, entry, request).await,
+        Part::Whole => run_whole(threads, &session, &graph, entry, request, applied).await,
         Part::Some | Part::Last => run_part(threads, &session, &graph, entry, request, spawner).await,
     }
 }
@@ -51,17 +54,22 @@ async fn run_whole(
     graph: &RegisteredGraph,
     entry: Arc<StepEntry>,
     request: RunGraph,
+    applied: Option<Arc<AppliedUpdates>>,
 ) -> Result<RunGraphOutput> {
     let (sender, outcome) = oneshot::channel();
     let on_done = move |result| {
         // The request may have been given up.
         let _ = sender.send(result);
     };
-    let started = prepare(threads, session, graph, &entry, request.wants_trace, on_done)?;
+    let started = prepare(threads, session, graph, &entry, request.wants_trace, applied, on_done)?;
     entry.begin(running(session, &started, &request, None))?;
+    session.background.resume();
     let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
+    if session.is_over() {
+        return Err(Status::cancelled(format!("Session {} was closed", session.handle)));
+    }
     put(&entry.rendezvous, request.sends)?;
-    started.step.run(Caller::IoThread);
+    started.step.run(io::caller());
     let comes_from_afar = request.connection.is_some();
     let ask = async {
         if comes_from_afar {
@@ -112,11 +120,12 @@ async fn run_part(
             ended.end(result.as_ref().err());
             sender.send_replace(Some(result));
         };
-        let started = prepare(threads, session, graph, &entry, false, on_done)?;
+        let started = prepare(threads, session, graph, &entry, false, None, on_done)?;
         let mut ended = outcome.clone();
         entry.begin(running(session, &started, &request, Some(outcome)))?;
+        session.background.resume();
         put(&entry.rendezvous, request.sends)?;
-        started.step.run(Caller::IoThread);
+        started.step.run(io::caller());
         let (id, awaited, requests) = (entry.id, started.awaited, started.requests);
         // The parts of a run come and go; what the step waits for is asked for until it ends.
         spawner.spawn(async move {
@@ -171,6 +180,7 @@ fn prepare(
     graph: &RegisteredGraph,
     entry: &Arc<StepEntry>,
     wants_trace: bool,
+    applied: Option<Arc<AppliedUpdates>>,
     on_done: impl FnOnce(Result<Vec<Option<Tensor>>>) + Send + 'static,
 ) -> Result<Started> {
     let cancellation = Arc::new(Cancellation::new());
@@ -187,6 +197,8 @@ fn prepare(
     let services = StepServices {
         step_id: entry.id,
         device: session.device_text.clone(),
+        origin: session.origin.clone(),
+        applied,
         resources: session.resources.clone(),
         rendezvous: Arc::new(StepRendezvous {
             entry: entry.clone(),
@@ -196,6 +208,7 @@ fn prepare(
         }),
         cancellation: cancellation.clone(),
         threads: threads.clone(),
+        background: session.background.clone(),
     };
     let step = graph.partition.step(services, Vec::new(), trace.clone(), Box::new(on_done));
     let step = step.ok_or_else(|| Status::internal("a registered graph takes arguments"))?;

@@ -1,22 +1,59 @@
 //! [`WorkerSession`]: a master session's share in this task: its graphs, its kernels, its view of the cluster.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{DeviceName, GraphLimits, Result, Status, ensure};
+use tensorfleet_kernel::background::Background;
+use tensorfleet_kernel::kernel::StepOrigin;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::GraphDef;
-use tensorfleet_rpc::Connection;
+use tensorfleet_rpc::{Connection, ConnectionId, Origin};
 use tensorfleet_runtime::checked_graph::CheckedGraph;
-use tensorfleet_runtime::{CompiledPartition, Kernels, catalogue, compile_partition};
+use tensorfleet_runtime::{
+    CompiledPartition, Kernels, SharedConstants, catalogue, compile_partition, constant_places,
+};
 
+use crate::client_id::ClientId;
 use crate::graph_version;
 use crate::peers::Peers;
-use crate::worker_api::MasterId;
+use crate::users::{Patience, Presence, Users};
+use crate::worker::nameless_graphs::NamelessGraph;
+use crate::worker_api::{MasterId, NewWorkerSession};
+
+/// How long a session is kept whose master is gone. A master that lives tells when a session ends, so there is no hurry
+/// unless it is dead; and one that has lost a connection may have nothing to say for a while.
+pub(super) const PATIENCE: Patience = Patience {
+    after_closing: Duration::from_secs(30),
+    after_silence: Duration::from_secs(30),
+    after_own_closing: Duration::from_secs(300),
+};
+
+/// How a session came about, which says how it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Birth {
+    /// A master made it and deletes it: `CreateWorkerSession`.
+    Made,
+    /// A graph was registered under its handle. TensorFlow's masters make no worker sessions unless they have to; the
+    /// state of their kernels is kept by the handle of the session for as long as one of its graphs is registered.
+    OfGraphs,
+    /// The same without a handle: its graphs are those that a connection has registered under none.
+    Nameless,
+}
+
+/// Counts the uses of nameless graphs, to tell which was used least recently.
+static USES: AtomicU64 = AtomicU64::new(0);
+
+/// The task as a session sees it.
+pub(super) struct View {
+    pub(super) device: DeviceName,
+    pub(super) resources: Arc<ResourceManager>,
+    pub(super) peers: Arc<Peers>,
+}
 
 /// What a session has on this task.
 pub(crate) struct WorkerSession {
@@ -30,24 +67,40 @@ pub(crate) struct WorkerSession {
     kernels: Kernels,
     graphs: Mutex<FxHashMap<String, Arc<RegisteredGraph>>>,
     next_graph: AtomicU64,
+    /// Whose share it counts to; nobody's, if its master is in this process.
+    pub(super) owner: Option<Origin>,
     pub(super) master: MasterId,
+    /// Whose session it is, if the client has said so.
+    pub(super) client: Option<ClientId>,
+    /// On whose behalf its steps run.
+    pub(super) origin: Arc<StepOrigin>,
+    /// Set before its steps are cancelled: one that begins in this very moment ends by itself.
+    is_over: AtomicBool,
+    pub(super) birth: Birth,
+    /// Graphs that are being compiled: the session must not be taken for one without graphs.
+    registering: AtomicUsize,
+    /// What kernels do between steps; paused while the user is away.
+    pub(super) background: Arc<Background>,
     clock: Clock,
     created: Instant,
-    usage: Mutex<Usage>,
-}
-
-struct Usage {
-    last: Instant,
-    connection: Option<Connection>,
+    users: Users,
 }
 
 /// A partition, compiled.
 pub(crate) struct RegisteredGraph {
     pub(super) partition: CompiledPartition,
     graph: CheckedGraph,
+    /// Where its large constants are, and their lengths.
+    constants: Vec<(usize, usize)>,
+    /// The number of its last use, if it is nameless.
+    last_use: AtomicU64,
 }
 
 impl RegisteredGraph {
+    fn note_use(&self) {
+        self.last_use.store(USES.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// The partition as a graph.
     pub(super) fn to_graph_def(&self) -> GraphDef {
         self.graph.graph().to_graph_def()
@@ -55,18 +108,22 @@ impl RegisteredGraph {
 }
 
 impl WorkerSession {
+    /// The session that `new` describes, on this device, with these resources and peers.
     pub(super) fn new(
-        handle: &str,
-        device: DeviceName,
-        resources: Arc<ResourceManager>,
-        peers: Arc<Peers>,
-        master: MasterId,
-        connection: Option<Connection>,
+        new: NewWorkerSession,
+        View { device, resources, peers }: View,
+        birth: Birth,
         clock: Clock,
     ) -> WorkerSession {
-        let now = clock.now();
+        let NewWorkerSession { handle, master, client, connection, .. } = new;
+        let handle: Arc<str> = handle.into();
+        let origin = StepOrigin {
+            owner: master.task.as_str().into(),
+            incarnation: master.incarnation as u64,
+            session: handle.clone(),
+        };
         WorkerSession {
-            handle: handle.into(),
+            handle,
             device_text: device.to_string().into(),
             task_prefix: format!("{}/", device.task_name()),
             device,
@@ -75,10 +132,17 @@ impl WorkerSession {
             kernels: Kernels::for_foreign_graphs(),
             graphs: Mutex::default(),
             next_graph: AtomicU64::new(1),
+            owner: connection.as_ref().map(Connection::origin),
             master,
+            client,
+            origin: Arc::new(origin),
+            is_over: AtomicBool::new(false),
+            birth,
+            registering: AtomicUsize::new(0),
+            background: Arc::default(),
+            created: clock.now(),
+            users: Users::new(connection, PATIENCE, clock.clone()),
             clock,
-            created: now,
-            usage: Mutex::new(Usage { last: now, connection }),
         }
     }
 
@@ -93,8 +157,9 @@ impl WorkerSession {
     }
 
     /// Compiles a partition and gives its handle.
-    pub(super) fn register(&self, def: GraphDef) -> Result<String> {
+    pub(super) fn register(&self, mut def: GraphDef, constants: &SharedConstants) -> Result<String> {
         graph_version::check(&def)?;
+        constants.share(&mut def)?;
         for node in &def.node {
             self.check_device(&node.device)
                 .map_err(|status| status.at_node(&node.name, &node.op, &node.device))?;
@@ -108,7 +173,10 @@ impl WorkerSession {
             "a registered graph takes its inputs from the rendezvous: it may not contain _Arg and _Retval"
         );
         let handle = format!("{:016x}", self.next_graph.fetch_add(1, Ordering::Relaxed));
-        self.graphs.lock().insert(handle.clone(), Arc::new(RegisteredGraph { partition, graph }));
+        let constants = constant_places(graph.graph());
+        let registered = RegisteredGraph { partition, graph, constants, last_use: AtomicU64::new(0) };
+        registered.note_use();
+        self.graphs.lock().insert(handle.clone(), Arc::new(registered));
         Ok(handle)
     }
 
@@ -128,19 +196,62 @@ impl WorkerSession {
     }
 
     pub(super) fn graph(&self, handle: &str) -> Result<Arc<RegisteredGraph>> {
-        self.graphs.lock().get(handle).cloned().ok_or_else(|| {
+        let graph = self.graphs.lock().get(handle).cloned().ok_or_else(|| {
             Status::aborted(format!(
                 "Graph handle is not found: {handle}. Possibly, this worker ({}) was restarted; create the session anew",
                 self.device_text
             ))
-        })
+        })?;
+        if self.birth == Birth::Nameless {
+            graph.note_use();
+        }
+        Ok(graph)
     }
 
     pub(super) fn deregister(&self, handle: &str) -> Result<()> {
         let graph = self.graph(handle)?;
         self.graphs.lock().remove(handle);
         drop(graph);
+        if self.birth == Birth::Nameless {
+            // No graph to come can mean one of these: between graphs there is no session that would keep it.
+            self.kernels.forget_unused();
+        }
         Ok(())
+    }
+
+    /// Its graphs, by handle.
+    pub(super) fn nameless_graphs(self: &Arc<Self>) -> Vec<NamelessGraph<(Arc<WorkerSession>, String)>> {
+        let graphs = self.graphs.lock();
+        let nameless = |(handle, graph): (&String, &Arc<RegisteredGraph>)| NamelessGraph {
+            graph: (self.clone(), handle.clone()),
+            last_use: graph.last_use.load(Ordering::Relaxed),
+            bytes: graph.graph.charged_bytes(),
+            constants: graph.constants.clone(),
+        };
+        graphs.iter().map(nameless).collect()
+    }
+
+    /// Lets no step begin any more.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Announces a graph that is about to be registered, for as long as what this gives lives.
+    pub(super) fn expect_graph(self: &Arc<Self>) -> ExpectedGraph {
+        self.registering.fetch_add(1, Ordering::Relaxed);
+        ExpectedGraph(self.clone())
+    }
+
+    /// Whether it came about for its graphs, and none is left or about to come. Asked, like graphs are announced, under the
+    /// lock of the table of sessions.
+    pub(super) fn has_outlived_its_graphs(&self) -> bool {
+        self.birth != Birth::Made
+            && self.registering.load(Ordering::Relaxed) == 0
+            && self.graphs.lock().is_empty()
     }
 
     /// Drops graphs and kernels; what belongs to kernels, such as private queues, goes with them.
@@ -151,27 +262,39 @@ impl WorkerSession {
 
     /// Notes that the session is in use, and by whom.
     pub(super) fn touch(&self, connection: Option<&Connection>) {
-        let mut usage = self.usage.lock();
-        usage.last = self.clock.now();
-        if let Some(connection) = connection {
-            usage.connection = Some(connection.clone());
-        }
+        self.users.touch(connection);
+        self.background.resume();
     }
 
-    /// Whether whoever made the session is gone: its connection is closed, and has been for a while.
-    pub(super) fn is_orphaned(&self, timeout: Duration) -> bool {
-        let usage = self.usage.lock();
-        self.clock.since(usage.last) > timeout
-            && usage.connection.as_ref().is_some_and(|connection| !connection.is_open())
+    /// The connections of its master.
+    pub(super) fn connections(&self) -> Vec<ConnectionId> {
+        self.users.connections()
+    }
+
+    /// How many kernels are kept from graph to graph.
+    #[cfg(test)]
+    pub(super) fn num_kernels(&self) -> usize {
+        self.kernels.len()
+    }
+
+    /// Looks whether its master is there.
+    pub(super) fn look(&self) -> Presence {
+        self.users.look()
     }
 
     pub(crate) fn report(&self) -> WorkerSessionReport {
+        let (graphs, constants): (usize, FxHashSet<(usize, usize)>) = {
+            let graphs = self.graphs.lock();
+            (graphs.len(), graphs.values().flat_map(|graph| graph.constants.iter().copied()).collect())
+        };
         WorkerSessionReport {
             handle: self.handle.to_string(),
-            graphs: self.graphs.lock().len(),
+            graphs,
+            constant_bytes: constants.iter().map(|(_, bytes)| bytes).sum(),
             age: self.clock.since(self.created),
-            idle: self.clock.since(self.usage.lock().last),
+            idle: self.users.idle(),
             master: self.master.task.clone(),
+            orphaned: self.users.gone_for(),
         }
     }
 }
@@ -180,7 +303,27 @@ impl WorkerSession {
 pub(crate) struct WorkerSessionReport {
     pub(crate) handle: String,
     pub(crate) graphs: usize,
+    /// What the constants of its graphs take together.
+    pub(crate) constant_bytes: usize,
     pub(crate) age: Duration,
     pub(crate) idle: Duration,
     pub(crate) master: String,
+    /// How long its master has been gone, if it is.
+    pub(crate) orphaned: Option<Duration>,
+}
+
+/// A graph that a session is about to get.
+pub(super) struct ExpectedGraph(Arc<WorkerSession>);
+
+impl ExpectedGraph {
+    /// The session.
+    pub(super) fn session(&self) -> &WorkerSession {
+        &self.0
+    }
+}
+
+impl Drop for ExpectedGraph {
+    fn drop(&mut self) {
+        self.0.registering.fetch_sub(1, Ordering::Relaxed);
+    }
 }

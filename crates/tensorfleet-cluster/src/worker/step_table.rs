@@ -30,8 +30,8 @@ use super::awaited::Awaited;
 const SHARDS: usize = 16;
 /// A step that has ended and that nobody cleans up is forgotten after this time.
 const KEEP_TIMEOUT: Duration = Duration::from_secs(60);
-/// The same for a step that has failed and whose master's connection is closed: there is nothing left to come for, except
-/// the error.
+/// The same for a step that has failed and whose master's connection is closed, and for any whose session is over: there is
+/// nothing left to come for, except the error.
 const KEEP_LOST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A step that went well and whose master is there is kept this long for peers that have not come for its tensors.
@@ -71,6 +71,8 @@ enum StepState {
     Running(RunningStep),
     Ended {
         at: Instant,
+        /// Unknown if it was over before it began.
+        session: Option<Arc<str>>,
         connection: Option<Connection>,
         has_failed: bool,
         outcome: Option<Outcome>,
@@ -189,13 +191,17 @@ impl StepTable {
         }
     }
 
-    /// Forgets steps that have ended and whose master is gone.
-    pub(super) fn sweep(&self) {
+    /// Forgets steps that have ended and whose master is gone, or their session.
+    pub(super) fn sweep(&self, has_session: impl Fn(&str) -> bool) {
         let now = self.clock.now();
         let is_forgotten = |entry: &Arc<StepEntry>| match &*entry.state.lock() {
-            StepState::Ended { at, connection, has_failed, .. } => {
+            StepState::Ended { at, session, connection, has_failed, .. } => {
                 let is_lost = connection.as_ref().is_some_and(|connection| !connection.is_open());
-                now.saturating_duration_since(*at) > keep_timeout(is_lost, *has_failed)
+                let kept = match session {
+                    Some(session) if !has_session(session) => KEEP_LOST_TIMEOUT,
+                    _ => keep_timeout(is_lost, *has_failed),
+                };
+                now.saturating_duration_since(*at) > kept
             }
             // A partial run outlives its calls, but not its master.
             StepState::Running(running) => {
@@ -223,6 +229,15 @@ impl StepTable {
                 running.cancellation.cancel(reason.clone());
             }
         }
+    }
+
+    /// Whether a part of a session runs here.
+    pub(super) fn has_running(&self, session: &str) -> bool {
+        let runs = |entry: &Arc<StepEntry>| match &*entry.state.lock() {
+            StepState::Running(running) => &*running.session == session,
+            _ => false,
+        };
+        self.shards.iter().any(|shard| shard.lock().steps.values().any(runs))
     }
 
     fn entries(&self) -> Vec<Arc<StepEntry>> {
@@ -277,12 +292,18 @@ impl StepEntry {
     /// Notes that this task's part is over. After a failure, peers that wait for its tensors get the error.
     pub(super) fn end(&self, failure: Option<&Status>) {
         let mut state = self.state.lock();
-        let (connection, outcome) = match &mut *state {
-            StepState::Running(running) => (running.connection.take(), running.outcome.take()),
-            _ => (None, None),
+        let (at, has_failed) = (self.clock.now(), failure.is_some());
+        *state = match std::mem::take(&mut *state) {
+            StepState::Running(RunningStep { session, connection, outcome, .. }) => {
+                StepState::Ended { at, session: Some(session), connection, has_failed, outcome }
+            }
+            StepState::Ended { session, .. } => {
+                StepState::Ended { at, session, connection: None, has_failed, outcome: None }
+            }
+            StepState::Awaited => {
+                StepState::Ended { at, session: None, connection: None, has_failed, outcome: None }
+            }
         };
-        *state =
-            StepState::Ended { at: self.clock.now(), connection, has_failed: failure.is_some(), outcome };
         drop(state);
         if let Some(status) = failure {
             self.rendezvous.abort(status.clone());
@@ -299,7 +320,10 @@ impl StepEntry {
                 let tensors = running.awaited.keys().into_iter().map(|key| describe(&key));
                 (running.session.to_string(), "running", nodes.chain(tensors).collect())
             }
-            StepState::Ended { .. } => (String::new(), "over, not yet cleaned up", Vec::new()),
+            StepState::Ended { session, .. } => {
+                let session = session.as_deref().unwrap_or_default().to_string();
+                (session, "over, not yet cleaned up", Vec::new())
+            }
         };
         let asked = self.rendezvous.awaited_keys().into_iter();
         // Another task has asked for it: that its part of the step stands still is explained here.

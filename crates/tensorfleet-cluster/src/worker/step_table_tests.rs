@@ -79,7 +79,7 @@ fn the_last_of_several_requests_takes_the_entry_along() {
     drop(requests);
     assert_eq!(table.entries().len(), 1);
     drop(seen_by_status);
-    table.sweep();
+    table.sweep(|_| true);
     assert_eq!(table.entries().len(), 0);
 }
 
@@ -90,15 +90,15 @@ fn steps_that_nobody_cleans_up_are_forgotten_in_time_failed_ones_sooner() {
     table.entry(1).unwrap().end(None);
     table.entry(2).unwrap().end(Some(&Status::invalid_argument("bad matrix")));
     hand.advance(KEEP_TIMEOUT);
-    table.sweep();
+    table.sweep(|_| true);
     assert_eq!(table.report().len(), 2, "not yet");
     hand.advance(Duration::from_millis(1));
-    table.sweep();
+    table.sweep(|_| true);
     let report = table.report();
     assert_eq!((report.len(), report[0].id), (1, 1), "peers may still come for what went well");
     assert_eq!(report[0].age, KEEP_TIMEOUT + Duration::from_millis(1));
     hand.advance(KEEP_FINISHED_TIMEOUT);
-    table.sweep();
+    table.sweep(|_| true);
     assert_eq!(table.report().len(), 0);
 }
 
@@ -113,4 +113,43 @@ fn a_run_that_comes_after_its_cleanup_is_refused() {
     // It is remembered for a while, not for ever.
     (0..EARLY_CLEANUPS as i64).for_each(|number| table.remove(7 + (number + 1) * SHARDS as i64));
     assert!(table.entry(7).is_ok());
+}
+
+fn running(session: &str) -> RunningStep {
+    RunningStep {
+        session: session.into(),
+        cancellation: Arc::new(Cancellation::new()),
+        connection: None,
+        step: Weak::new(),
+        awaited: Arc::new(Awaited::new(false)),
+        outcome: None,
+    }
+}
+
+/// What a step had made stayed for an hour after its session, if its master had died before it could clean up.
+#[test]
+fn a_step_that_is_over_goes_with_its_session() {
+    let hand = Clock::manual();
+    let table = Arc::new(StepTable::new(hand.clock()));
+    for (id, session) in [(1, "closed"), (2, "open"), (3, "closed")] {
+        table.entry(id).unwrap().begin(running(session)).unwrap();
+    }
+    for id in [1, 2] {
+        let entry = table.entry(id).unwrap();
+        entry.rendezvous.send(key("x"), Some(Tensor::scalar(1i32)), Resume::OnPool).unwrap();
+        entry.end(None);
+    }
+    let sessions: Vec<String> = table.report().into_iter().map(|step| step.session).collect();
+    assert_eq!(sessions.iter().filter(|session| *session == "closed").count(), 2, "{sessions:?}");
+    let ids = || {
+        let mut ids: Vec<i64> = table.report().iter().map(|step| step.id).collect();
+        ids.sort_unstable();
+        ids
+    };
+    hand.advance(KEEP_LOST_TIMEOUT);
+    table.sweep(|session| session == "open");
+    assert_eq!(ids(), [1, 2, 3], "peers may still come for the error");
+    hand.advance(Duration::from_millis(1));
+    table.sweep(|session| session == "open");
+    assert_eq!(ids(), [2, 3], "what runs is cancelled with its session, and ends by itself");
 }

@@ -8,15 +8,15 @@ use tensorfleet_proto::tensorflow::BundleEntryProto;
 
 use super::writer::{create_directory_of, remove_index, write_index};
 use super::{BundleReader, data_path, index_path};
-use crate::atomic_file::{io_status, sync_directory_of};
+use crate::file_access::FileAccess;
 
 /// Merges the bundles with these prefixes into one at `destination`; the sources are gone afterwards. Sources that
 /// do not exist are an error unless `allow_missing`.
-pub fn merge(sources: &[&str], destination: &str, allow_missing: bool) -> Result<()> {
+pub fn merge(access: &FileAccess, sources: &[&str], destination: &str, allow_missing: bool) -> Result<()> {
     let mut merged = Merged::default();
     let mut found = Vec::new();
     for &source in sources {
-        match BundleReader::open(source) {
+        match BundleReader::open(access, source) {
             Err(status) if status.code() == Code::NotFound && allow_missing => {}
             Err(status) => return Err(status),
             Ok(reader) => {
@@ -26,19 +26,18 @@ pub fn merge(sources: &[&str], destination: &str, allow_missing: bool) -> Result
         }
     }
     ensure!(!found.is_empty(), InvalidArgument, "there is no checkpoint to merge into {destination}");
-    create_directory_of(destination)?;
-    let index = write_index(destination, merged.num_shards, &merged.entries)?;
-    remove_index(destination)?;
+    create_directory_of(access, destination)?;
+    let index = write_index(access, destination, merged.num_shards, &merged.entries)?;
+    remove_index(access, destination)?;
     for (shard, (source, from)) in merged.shards.iter().enumerate() {
-        let from = data_path(source, from.id, from.of);
-        let to = data_path(destination, shard, merged.num_shards as usize);
-        std::fs::rename(&from, &to).map_err(|error| io_status(&from, &error))?;
+        let from = access.entry(data_path(source, from.id, from.of))?;
+        from.rename(&access.entry(data_path(destination, shard, merged.num_shards as usize))?)?;
     }
-    sync_directory_of(&index_path(destination))?;
+    access.entry(index_path(destination))?.sync_directory()?;
     index.commit_durably()?;
     for source in found.into_iter().filter(|&source| source != destination) {
         // The destination is complete; an index left over does no harm.
-        let _ = std::fs::remove_file(index_path(source));
+        let _ = access.entry(index_path(source)).and_then(|index| index.remove_file());
     }
     Ok(())
 }

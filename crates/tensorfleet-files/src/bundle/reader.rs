@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,8 +12,9 @@ use tensorfleet_proto::tensorflow::{BundleEntryProto, BundleHeaderProto};
 use tensorfleet_threads::{Loops, Threads};
 
 use super::{HEADER_KEY, VERSION, data_path, decode, index_path, string_content};
-use crate::atomic_file::io_status;
 use crate::checksum;
+use crate::file_access::FileAccess;
+use crate::io_status::io_status;
 use crate::ordered_code::slice_key;
 use crate::table;
 use crate::tensor_slice::{Assembly, TensorSlice};
@@ -26,6 +26,7 @@ const PARALLEL_BYTES: usize = 4 << 20;
 
 /// An open checkpoint. Tensors are read when they are asked for, from any thread.
 pub struct BundleReader {
+    access: FileAccess,
     prefix: String,
     header: BundleHeaderProto,
     entries: BTreeMap<Vec<u8>, Bytes>,
@@ -42,13 +43,9 @@ struct Shard {
 
 impl BundleReader {
     /// Opens the checkpoint with this prefix: reads its index.
-    pub fn open(prefix: &str) -> Result<BundleReader> {
+    pub fn open(access: &FileAccess, prefix: &str) -> Result<BundleReader> {
         let path = index_path(prefix);
-        let mut bytes = Vec::new();
-        File::open(&path)
-            .and_then(|mut file| file.read_to_end(&mut bytes))
-            .map_err(|error| io_status(&path, &error))?;
-        let entries = table::read(&bytes.into())
+        let entries = table::read(&access.read(&path)?.into())
             .map_err(|status| status.context(format!("Unable to open table file {}", path.display())))?;
         let mut entries: BTreeMap<_, _> = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let header = entries.remove(HEADER_KEY);
@@ -62,7 +59,14 @@ impl BundleReader {
             version.min_consumer
         );
         let loops = Threads::of_process().loops().clone();
-        Ok(BundleReader { prefix: prefix.to_string(), header, entries, shards: Mutex::default(), loops })
+        Ok(BundleReader {
+            access: access.clone(),
+            prefix: prefix.to_string(),
+            header,
+            entries,
+            shards: Mutex::default(),
+            loops,
+        })
     }
 
     /// Has large tensors read with the help of these threads instead of the process's.
@@ -257,8 +261,8 @@ impl BundleReader {
             return Ok(shard.clone());
         }
         let path = data_path(&self.prefix, id as usize, num_shards as usize);
-        let open = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
-        let (len, file) = open.map_err(|error| io_status(&path, &error))?;
+        let file = self.access.open(&path)?;
+        let len = file.metadata().map_err(|error| io_status(&path, &error))?.len();
         let shard = Arc::new(Shard { file, len, name: path.display().to_string() });
         shards.insert(id, shard.clone());
         Ok(shard)

@@ -8,13 +8,14 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use prost::Message;
-use tensorfleet_core::{DType, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Code, DType, Result, Shape, Tensor, bail, ensure};
 use tensorfleet_proto::tensorflow::BundleEntryProto;
 use tensorfleet_threads::{Loops, Threads};
 
 use super::{HEADER_KEY, data_path, header, index_path, string_content};
-use crate::atomic_file::{AtomicFile, io_status, sync_directory_of};
+use crate::atomic_file::AtomicFile;
 use crate::checksum;
+use crate::file_access::FileAccess;
 use crate::ordered_code::slice_key;
 use crate::table::TableWriter;
 use crate::tensor_slice::TensorSlice;
@@ -24,6 +25,7 @@ const LARGE_BYTES: usize = 1 << 20;
 
 /// A checkpoint being written. Nothing is there under its name before [`BundleWriter::finish`].
 pub struct BundleWriter {
+    access: FileAccess,
     prefix: String,
     data: AtomicFile,
     offset: u64,
@@ -34,11 +36,18 @@ pub struct BundleWriter {
 impl BundleWriter {
     /// Starts a checkpoint. Like TensorFlow it makes the last directory of the prefix if that is missing, but no
     /// directory above it.
-    pub fn create(prefix: &str) -> Result<BundleWriter> {
-        create_directory_of(prefix)?;
-        let data = AtomicFile::create(data_path(prefix, 0, 1))?;
+    pub fn create(access: &FileAccess, prefix: &str) -> Result<BundleWriter> {
+        create_directory_of(access, prefix)?;
+        let data = AtomicFile::create(access, data_path(prefix, 0, 1))?;
         let loops = Threads::of_process().loops().clone();
-        Ok(BundleWriter { prefix: prefix.to_string(), data, offset: 0, entries: BTreeMap::new(), loops })
+        Ok(BundleWriter {
+            access: access.clone(),
+            prefix: prefix.to_string(),
+            data,
+            offset: 0,
+            entries: BTreeMap::new(),
+            loops,
+        })
     }
 
     /// Has large tensors written with the help of these threads instead of the process's.
@@ -143,9 +152,9 @@ impl BundleWriter {
     /// Makes the checkpoint appear: the data first, the index last. A reader that comes in between finds no
     /// checkpoint rather than a mixed one.
     pub fn finish(mut self) -> Result<()> {
-        let index = write_index(&self.prefix, 1, &self.entries)?;
+        let index = write_index(&self.access, &self.prefix, 1, &self.entries)?;
         self.data.seal()?;
-        remove_index(&self.prefix)?;
+        remove_index(&self.access, &self.prefix)?;
         // The name of the data reaches the disk before that of the index: an index that is there has its data.
         self.data.commit_durably()?;
         index.commit_durably()
@@ -153,16 +162,16 @@ impl BundleWriter {
 }
 
 /// Removes an index that is about to be replaced along with its data.
-pub(super) fn remove_index(prefix: &str) -> Result<()> {
-    let path = index_path(prefix);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_status(&path, &error)),
+pub(super) fn remove_index(access: &FileAccess, prefix: &str) -> Result<()> {
+    match access.entry(index_path(prefix)).and_then(|index| index.remove_file()) {
+        Err(status) if status.code() != Code::NotFound => Err(status),
         _ => Ok(()),
     }
 }
 
 /// Writes an index and seals it; it still has to be committed.
 pub(super) fn write_index(
+    access: &FileAccess,
     prefix: &str,
     num_shards: i32,
     entries: &BTreeMap<Vec<u8>, BundleEntryProto>,
@@ -172,21 +181,26 @@ pub(super) fn write_index(
     for (key, entry) in entries {
         table.add(key, &entry.encode_to_vec())?;
     }
-    let mut index = AtomicFile::create(index_path(prefix))?;
+    let mut index = AtomicFile::create(access, index_path(prefix))?;
     index.write(&table.finish())?;
     index.seal()?;
     Ok(index)
 }
 
 /// Makes the directory a prefix lies in, if it is missing.
-pub(super) fn create_directory_of(prefix: &str) -> Result<()> {
+pub(super) fn create_directory_of(access: &FileAccess, prefix: &str) -> Result<()> {
     let Some(directory) = Path::new(prefix).parent().filter(|path| !path.as_os_str().is_empty()) else {
         return Ok(());
     };
-    match std::fs::create_dir(directory) {
+    if access.exists(directory) {
+        return Ok(());
+    }
+    let directory = access.entry(directory)?;
+    match directory.create_dir() {
         // A new directory has to outlive a crash as much as what is in it.
-        Ok(()) => sync_directory_of(directory),
-        Err(_) if directory.is_dir() => Ok(()),
-        Err(error) => Err(io_status(directory, &error)),
+        Ok(()) => directory.sync_directory(),
+        // Another part of the same checkpoint was quicker.
+        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
+        Err(status) => Err(status),
     }
 }

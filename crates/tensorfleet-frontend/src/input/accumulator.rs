@@ -1,5 +1,7 @@
 //! [`ConditionalAccumulator`]: gradients that wait on a task until enough of them have come.
 
+use std::time::Duration;
+
 use tensorfleet_core::{DType, PartialShape, Result};
 
 use crate::graph::{Gradient, Graph, IndexedSlices, OpBuilder, Operand, Operation, Output, ShapeLike};
@@ -72,26 +74,49 @@ impl Graph {
 impl ConditionalAccumulator {
     /// Adds a gradient that was computed at `local_step` (int64), unless that is before the accumulator's step.
     pub fn apply_gradient(&self, gradient: &Gradient, local_step: impl Operand) -> Result<Operation> {
+        self.apply_node(gradient, local_step)?.build()
+    }
+
+    /// The same for a member of a synchronous training, which counts once in a round. Servers of TensorFlow count every gradient.
+    pub(crate) fn apply_members_gradient(
+        &self,
+        gradient: &Gradient,
+        local_step: impl Operand,
+    ) -> Result<Operation> {
+        self.apply_node(gradient, local_step)?.attr("_tensorfleet_once_per_member", true).build()
+    }
+
+    fn apply_node(&self, gradient: &Gradient, local_step: impl Operand) -> Result<OpBuilder> {
         if !self.is_sparse {
-            let node = self.op("AccumulatorApplyGradient").input(local_step).input(gradient.dense()?);
-            return node.build();
+            return Ok(self.op("AccumulatorApplyGradient").input(local_step).input(gradient.dense()?));
         }
         let IndexedSlices { values, indices, dense_shape } = gradient.slices()?;
         let (indices, shape) = (indices.cast(DType::Int64)?, dense_shape.cast(DType::Int64)?);
-        self.op("SparseAccumulatorApplyGradient")
-            .input(local_step)
-            .input(&indices)
-            .input(&values)
-            .input(&shape)
-            .attr("has_known_shape", true)
-            .build()
+        let node = self.op("SparseAccumulatorApplyGradient").input(local_step).input(&indices);
+        Ok(node.input(&values).input(&shape).attr("has_known_shape", true))
     }
 
     /// The mean of the gradients, as soon as there are `num_required`. Taking it empties the accumulator and raises its
     /// step by one.
     pub fn take_gradient(&self, num_required: impl Operand) -> Result<Gradient> {
+        self.take_impatiently(num_required, None)
+    }
+
+    /// The same; with `(count, wait)` fewer gradients will do, if they are of at least `count` members, who have waited for the
+    /// others for so long. Servers of TensorFlow wait for all.
+    pub(crate) fn take_impatiently(
+        &self,
+        num_required: impl Operand,
+        patience: Option<(usize, Duration)>,
+    ) -> Result<Gradient> {
         let op = if self.is_sparse { "SparseAccumulatorTakeGradient" } else { "AccumulatorTakeGradient" };
-        let taken = self.op(op).input(num_required).attr("dtype", self.dtype).build()?;
+        let mut node = self.op(op).input(num_required).attr("dtype", self.dtype);
+        if let Some((count, wait)) = patience {
+            let (count, millis) = (i64::try_from(count), i64::try_from(wait.as_millis()));
+            node = node.attr("_tensorfleet_min_members", count.unwrap_or(i64::MAX));
+            node = node.attr("_tensorfleet_patience_ms", millis.unwrap_or(i64::MAX));
+        }
+        let taken = node.build()?;
         Ok(match self.is_sparse {
             false => Gradient::Dense(taken.output(0)),
             true => Gradient::Slices(IndexedSlices {
@@ -105,6 +130,13 @@ impl ConditionalAccumulator {
     /// Sets the accumulator's step (int64). It never goes back.
     pub fn set_global_step(&self, step: impl Operand) -> Result<Operation> {
         self.op("AccumulatorSetGlobalStep").name("SetGlobalStep").input(step).build()
+    }
+
+    /// Sets the accumulator's step, and drops what it has collected for another one: the chief of a synchronous training begins
+    /// with it. Servers of TensorFlow only set the step.
+    pub(crate) fn begin_round(&self, step: impl Operand) -> Result<Operation> {
+        let node = self.op("AccumulatorSetGlobalStep").name("SetGlobalStep").input(step);
+        node.attr("_tensorfleet_begin_round", true).build()
     }
 
     /// How many gradients have come.

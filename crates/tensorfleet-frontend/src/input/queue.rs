@@ -187,13 +187,31 @@ impl Queue {
 
     /// Puts one element for each row of the tensors.
     pub fn enqueue_many(&self, elements: impl OperandList) -> Result<Operation> {
+        self.enqueue_many_node(elements).build()
+    }
+
+    /// The same, and says how the queue is used if it is one of tokens of a synchronous training: `"begin"` by a chief that starts,
+    /// which makes it open and empty first, `"round"` for the tokens of a round, which take the place of earlier ones. Servers of
+    /// TensorFlow take both as they take any elements.
+    pub(crate) fn enqueue_tokens(&self, elements: impl OperandList, token_use: &str) -> Result<Operation> {
+        self.enqueue_many_node(elements).attr("_tensorfleet_tokens", token_use).build()
+    }
+
+    fn enqueue_many_node(&self, elements: impl OperandList) -> crate::graph::OpBuilder {
         let node = self.op("QueueEnqueueManyV2", "EnqueueMany").inputs(elements);
-        node.attr("Tcomponents", self.types.clone()).build()
+        node.attr("Tcomponents", self.types.clone())
     }
 
     /// Takes one element; waits while the queue is empty.
     pub fn dequeue(&self) -> Result<Vec<Output>> {
         let node = self.op("QueueDequeueV2", "Dequeue").attr("component_types", self.types.clone());
+        self.shaped(node.build()?.outputs()?, None)
+    }
+
+    /// Takes the token of a member of a synchronous training: one of each round. Servers of TensorFlow give any element.
+    pub(crate) fn dequeue_token(&self) -> Result<Vec<Output>> {
+        let node = self.op("QueueDequeueV2", "Dequeue").attr("component_types", self.types.clone());
+        let node = node.attr("_tensorfleet_tokens", "member");
         self.shaped(node.build()?.outputs()?, None)
     }
 

@@ -94,12 +94,14 @@ impl PreparedCall {
         feeds: Vec<Tensor>,
         options: &RunOptions,
         trace: Trace,
+        number: Option<u64>,
     ) -> Result<(Vec<Tensor>, RunMetadata)> {
         match self {
             PreparedCall::Direct(callable) if trace == Trace::Full => callable.run_traced(feeds, options),
             PreparedCall::Direct(callable) => Ok((callable.run(feeds, options)?, RunMetadata::default())),
             PreparedCall::Remote(callable) => {
-                let options = RemoteRunOptions { timeout: options.timeout, is_traced: trace == Trace::Full };
+                let is_traced = trace == Trace::Full;
+                let options = RemoteRunOptions { timeout: options.timeout, is_traced, number };
                 callable.run(&feeds, &options)
             }
         }

@@ -165,7 +165,13 @@ impl Session {
 
     /// A run with nothing fed yet.
     pub fn step(&self) -> Step<'_> {
-        Step { session: self, feeds: SmallVec::new(), options: RunOptions::default(), error: None }
+        Step {
+            session: self,
+            feeds: SmallVec::new(),
+            options: RunOptions::default(),
+            number: None,
+            error: None,
+        }
     }
 
     /// Prepares a run that will be repeated: its calls need not look it up.
@@ -341,12 +347,13 @@ impl Prepared {
         feeds: Vec<Tensor>,
         options: &RunOptions,
         trace: Trace,
+        number: Option<u64>,
     ) -> Result<(F::Value, RunMetadata)> {
         for (feed, value) in self.feeds.iter().zip(&feeds) {
             feed.check(value)?;
         }
         let run = |feeds| match &self.call {
-            Some(call) => call.run(feeds, options, trace),
+            Some(call) => call.run(feeds, options, trace, number),
             None => Ok(Default::default()),
         };
         if self.sources.is_empty() {
@@ -387,6 +394,7 @@ pub struct Step<'a> {
     session: &'a Session,
     feeds: SmallVec<[(Endpoint, Tensor); 4]>,
     options: RunOptions,
+    number: Option<u64>,
     /// The first thing that went wrong, reported by `run`.
     error: Option<Status>,
 }
@@ -410,6 +418,13 @@ impl Step<'_> {
         self
     }
 
+    /// Gives the run a number among those of the session's client ([`SessionOptions::client`]): repeated with the same one, in the
+    /// same or in another session of the client, it writes no variable twice. A client's numbers grow from run to run.
+    pub(crate) fn number(mut self, number: u64) -> Self {
+        self.number = Some(number);
+        self
+    }
+
     /// Runs what `fetch` needs, and gives its values.
     pub fn run<F: Fetch>(self, fetch: F) -> Result<F::Value> {
         self.run_as(fetch, Trace::Off).map(|(value, _)| value)
@@ -430,7 +445,7 @@ impl Step<'_> {
         let endpoints: SmallVec<[Endpoint; 4]> = self.feeds.iter().map(|(endpoint, _)| *endpoint).collect();
         let prepared = self.session.lookup(&endpoints, &request)?;
         let tensors = self.feeds.into_iter().map(|(_, tensor)| tensor).collect();
-        prepared.run(&fetch, tensors, &self.options, trace)
+        prepared.run(&fetch, tensors, &self.options, trace, self.number)
     }
 }
 
@@ -463,7 +478,7 @@ impl<F: Fetch> PreparedRun<F> {
             };
             tensors.push(adapted.unwrap_or(tensor));
         }
-        let (value, _) = self.prepared.run(&self.fetch, tensors, options, Trace::Off)?;
+        let (value, _) = self.prepared.run(&self.fetch, tensors, options, Trace::Off, None)?;
         Ok(value)
     }
 }

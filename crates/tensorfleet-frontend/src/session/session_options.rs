@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tensorfleet_cluster::{ClusterSpec, ConnectOptions};
+use tensorfleet_cluster::{ClientId, ClusterSpec, ConnectOptions};
 use tensorfleet_core::{GraphLimits, Result};
 use tensorfleet_proto::tensorflow::ConfigProto;
 use tensorfleet_threads::{ThreadCounts, Threads};
@@ -48,6 +48,9 @@ pub struct SessionOptions {
     pub connect_timeout: Duration,
     /// Bounds on the graph of a session in this process; a server has its own.
     pub graph_limits: GraphLimits,
+    /// Who opens the session, if it is to end those that the same client has lost: their steps end on all tasks that can be
+    /// reached, and on the others as soon as they can. Monitored sessions say it by themselves.
+    pub client: Option<ClientId>,
 }
 
 impl Default for SessionOptions {
@@ -64,6 +67,7 @@ impl Default for SessionOptions {
             cluster: None,
             connect_timeout: ConnectOptions::default().timeout,
             graph_limits: GraphLimits::default(),
+            client: None,
         }
     }
 }
@@ -102,7 +106,7 @@ impl SessionOptions {
             cluster_def: self.cluster.map(|cluster| cluster.as_cluster_def()),
             ..Default::default()
         };
-        ConnectOptions { config, timeout: self.connect_timeout }
+        ConnectOptions { config, timeout: self.connect_timeout, client: self.client }
     }
 }
 
@@ -122,7 +126,7 @@ mod tests {
             connect_timeout: Duration::from_secs(7),
             ..SessionOptions::default()
         };
-        let ConnectOptions { config, timeout } = options.for_server();
+        let ConnectOptions { config, timeout, .. } = options.for_server();
         assert_eq!(timeout, Duration::from_secs(7));
         assert!(config.allow_soft_placement && config.isolate_session_state && !config.log_device_placement);
         assert_eq!(config.device_filters, ["/job:ps"]);

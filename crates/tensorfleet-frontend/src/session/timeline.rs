@@ -12,7 +12,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use tensorfleet_core::{DType, PartialShape, Result};
-use tensorfleet_files::AtomicFile;
+use tensorfleet_files::{AtomicFile, FileAccess};
 use tensorfleet_proto::tensorflow::{NodeExecStats, NodeOutput, RunMetadata, StepStats};
 
 /// The process of the memory counters; devices follow.
@@ -149,7 +149,7 @@ impl Timeline {
 
     /// Writes the trace to a file, in place of what was there.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
-        let mut file = AtomicFile::create(path.as_ref())?;
+        let mut file = AtomicFile::create(&FileAccess::EVERYWHERE, path.as_ref())?;
         file.write(self.chrome_trace().as_bytes())?;
         file.commit()
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tensorfleet_core::attr::IntoAttr;
 use tensorfleet_core::{Endpoint, NodeId, PartialShape, Result, Status, Tensor, clock, ensure};
+use tensorfleet_files::FileAccess;
 use tensorfleet_files::event_file::EventFile;
 use tensorfleet_files::io_status;
 use tensorfleet_proto::Message;
@@ -128,7 +129,8 @@ impl FileWriterOptions {
 
 impl Open {
     fn start(directory: &Path, options: &FileWriterOptions) -> Result<Open> {
-        let file = EventFile::create(directory, &host_name(), &options.suffix, now())?;
+        let file =
+            EventFile::create(&FileAccess::EVERYWHERE, directory, &host_name(), &options.suffix, now())?;
         let path = file.path().to_path_buf();
         let queue = EventQueue::start(file, path.display().to_string(), options.limits)?;
         Ok(Open { path, queue })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tensorfleet_core::{Result, Status};
 use tensorfleet_files::event_file::EventReader;
-use tensorfleet_files::io_status;
+use tensorfleet_files::{FileAccess, io_status};
 use tensorfleet_proto::tensorflow::Event;
 
 /// The events of an event file, or of all event files of a directory in the order of their names, which is the order
@@ -16,8 +16,12 @@ pub fn events(path: impl AsRef<Path>) -> Result<Events> {
     files.reverse();
     let mut events = Events { later: files, current: None };
     // A file that is missing is reported here and not at the first event.
-    events.current = events.later.pop().map(EventReader::open).transpose()?;
+    events.current = events.later.pop().map(opened).transpose()?;
     Ok(events)
+}
+
+fn opened(path: PathBuf) -> Result<EventReader> {
+    EventReader::open(&FileAccess::EVERYWHERE, path)
 }
 
 fn event_files(directory: &Path) -> Result<Vec<PathBuf>> {
@@ -53,7 +57,7 @@ impl Iterator for Events {
             if let Some(event) = self.current.as_mut()?.next() {
                 return Some(event);
             }
-            match self.later.pop().map(EventReader::open).transpose() {
+            match self.later.pop().map(opened).transpose() {
                 Ok(next) => self.current = next,
                 Err(status) => return Some(Err(status)),
             }

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 
 use tensorfleet_core::{Result, Status};
-use tensorfleet_files::{AtomicFile, io_status};
+use tensorfleet_files::{AtomicFile, FileAccess, io_status};
 use tensorfleet_proto::tensorflow::attr_value::{ListValue, Value};
 use tensorfleet_proto::tensorflow::op_def::{ArgDef, AttrDef};
 use tensorfleet_proto::tensorflow::{
@@ -33,7 +33,7 @@ pub fn write_graph(graph: &Graph, dir: &str, name: &str) -> Result<String> {
     let path = Path::new(dir).join(name);
     let failed = |status: Status| status.context("the graph could not be written");
     std::fs::create_dir_all(dir).map_err(|error| failed(io_status(Path::new(dir), &error)))?;
-    let mut file = AtomicFile::create(&path).map_err(failed)?;
+    let mut file = AtomicFile::create(&FileAccess::EVERYWHERE, &path).map_err(failed)?;
     file.write(graph_text(&with_shapes(graph)).as_bytes()).map_err(failed)?;
     file.commit().map_err(failed)?;
     Ok(path.display().to_string())

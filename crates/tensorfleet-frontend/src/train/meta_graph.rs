@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 use tensorfleet_core::Result;
-use tensorfleet_files::AtomicFile;
+use tensorfleet_files::{AtomicFile, FileAccess};
 use tensorfleet_kernel::Catalogue;
 use tensorfleet_proto::tensorflow::collection_def::{BytesList, Kind};
 use tensorfleet_proto::tensorflow::meta_graph_def::MetaInfoDef;
@@ -34,7 +34,7 @@ pub(crate) fn write(graph: &Graph, saver: Option<&SaverDef>, path: &str) -> Resu
         collection_def: collections(graph)?,
         ..Default::default()
     };
-    let mut file = AtomicFile::create(path)?;
+    let mut file = AtomicFile::create(&FileAccess::EVERYWHERE, path)?;
     file.write(&def.encode_to_vec())?;
     file.commit_durably()
 }

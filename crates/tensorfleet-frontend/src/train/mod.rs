@@ -47,6 +47,7 @@ mod graph_pbtxt;
 mod hooks;
 mod import_meta_graph;
 mod learning_rate;
+mod living_model;
 mod meta_graph;
 mod monitored_session;
 mod monitored_training;

@@ -51,6 +51,8 @@ pub struct MonitoredSession {
     /// How long to try to replace a session.
     max_wait: Duration,
     recovery: Recovery,
+    /// Numbers the runs: one that is repeated has the number it had.
+    last_run: u64,
 }
 
 /// Whether a lost session is replaced.
@@ -99,8 +101,15 @@ impl MonitoredSession {
         max_wait: Duration,
         recovery: Recovery,
     ) -> Result<MonitoredSession> {
-        let mut opened =
-            MonitoredSession { creator, hooks, current: None, stop_grace_period, max_wait, recovery };
+        let mut opened = MonitoredSession {
+            creator,
+            hooks,
+            current: None,
+            stop_grace_period,
+            max_wait,
+            recovery,
+            last_run: 0,
+        };
         let graph = opened.creator.graph().clone();
         opened.hooks.iter_mut().try_for_each(|hook| hook.begin(&graph))?;
         let mut backoff = opened.backoff();
@@ -314,7 +323,9 @@ impl MonitoredStep<'_> {
         if let Some(status) = error {
             return Err(status);
         }
-        session.recovering(|current, hooks| run_with_hooks(current, hooks, &fetch, &feeds))
+        session.last_run += 1;
+        let number = Some(session.last_run);
+        session.recovering(|current, hooks| run_with_hooks(current, hooks, &fetch, &feeds, number))
     }
 }
 
@@ -332,7 +343,7 @@ impl StepContext<'_> {
 
     /// A run with the hooks.
     pub fn run_with_hooks<F: Fetch>(&mut self, fetch: F) -> Result<F::Value> {
-        run_with_hooks(self.current, self.hooks, &fetch, &[])
+        run_with_hooks(self.current, self.hooks, &fetch, &[], None)
     }
 
     /// Ends the training loop after this step.
@@ -346,6 +357,7 @@ fn run_with_hooks<F: Fetch>(
     hooks: &mut [Box<dyn SessionHook>],
     fetch: &F,
     feeds: &[(Output, Tensor)],
+    number: Option<u64>,
 ) -> Result<F::Value> {
     if current.is_stop_requested {
         return Err(Status::failed_precondition(
@@ -355,6 +367,9 @@ fn run_with_hooks<F: Fetch>(
     let context = RunContext::new(current.session.clone());
     let args = hooks.iter_mut().map(|hook| hook.before_run(&context)).collect::<Result<Vec<RunArgs>>>()?;
     let mut step = current.session.step();
+    if let Some(number) = number {
+        step = step.number(number);
+    }
     let mut fed: Vec<&Output> = Vec::new();
     for (output, value) in feeds.iter().chain(args.iter().flat_map(|args| &args.feeds)) {
         step = feed_once(step, &mut fed, output, value)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tensorfleet_cluster::ClientId;
 use tensorfleet_core::Result;
 
 use super::scaffold::Scaffold;
@@ -74,6 +75,7 @@ pub struct ChiefSessionCreator {
     pub checkpoint_dir: Option<String>,
     /// A checkpoint to restore instead of the newest one.
     pub checkpoint_filename_with_path: Option<String>,
+    client: Client,
 }
 
 impl ChiefSessionCreator {
@@ -86,6 +88,7 @@ impl ChiefSessionCreator {
             config: SessionOptions::default(),
             checkpoint_dir: None,
             checkpoint_filename_with_path: None,
+            client: Client::new(),
         }
     }
 }
@@ -100,7 +103,7 @@ impl SessionCreator for ChiefSessionCreator {
         let mut init = self.scaffold.initialization();
         init.checkpoint_dir.clone_from(&self.checkpoint_dir);
         init.checkpoint_filename_with_path.clone_from(&self.checkpoint_filename_with_path);
-        manager.prepare_session(&self.master, &init, &self.config)
+        manager.prepare_session(&self.master, &init, &next_session(&self.config, &mut self.client))
     }
 }
 
@@ -134,6 +137,7 @@ pub struct WorkerSessionCreator {
     pub max_wait: Duration,
     /// The longest time between two looks at a model that is not ready; 30 seconds if nothing is said.
     pub recovery_wait: Duration,
+    client: Client,
 }
 
 impl WorkerSessionCreator {
@@ -146,6 +150,7 @@ impl WorkerSessionCreator {
             config: SessionOptions::default(),
             max_wait: MAX_WAIT,
             recovery_wait: RECOVERY_WAIT,
+            client: Client::new(),
         }
     }
 }
@@ -158,6 +163,27 @@ impl SessionCreator for WorkerSessionCreator {
     fn create_session(&mut self) -> Result<Arc<Session>> {
         let manager = self.scaffold.manager(&self.graph)?;
         let manager = manager.max_wait(self.max_wait).recovery_wait(self.recovery_wait);
-        manager.wait_for_session(&self.master, &self.config)
+        manager.wait_for_session(&self.master, &next_session(&self.config, &mut self.client))
     }
+}
+
+/// Who the sessions of a creator belong to. A copy of a creator is another client: its sessions stand beside those of the first.
+struct Client(ClientId);
+
+impl Client {
+    fn new() -> Client {
+        Client(ClientId::random())
+    }
+}
+
+impl Clone for Client {
+    fn clone(&self) -> Client {
+        Client::new()
+    }
+}
+
+/// The options of a client's next session, which ends its earlier ones.
+fn next_session(config: &SessionOptions, client: &mut Client) -> SessionOptions {
+    client.0 = client.0.next();
+    SessionOptions { client: Some(client.0), ..config.clone() }
 }

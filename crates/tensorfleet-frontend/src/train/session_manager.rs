@@ -1,11 +1,13 @@
 //! [`SessionManager`]: opens sessions whose model is ready.
 //!
 //! One task, the chief, makes the model ready: it restores the newest checkpoint, or initialises the variables if there is
-//! none. All others wait until it has. TensorFlow's manager is the model of this one; it differs in four points:
+//! none. All others wait until it has. TensorFlow's manager is the model of this one; it differs in five points:
 //!
 //! - Who waits keeps its session and polls with it, soon at first. TensorFlow opens a session per poll and sleeps 30 seconds
 //!   in between, so that short jobs are over before a worker wakes up.
 //! - Waiting says what for, since when, until when and who must act.
+//! - A chief that finds a model on the parameter servers that is at least as new as its checkpoint keeps it: it has been away while
+//!   the others trained on ([`LivingModel`]).
 //! - A chief that finds no checkpoint, but variables that all have values, takes them as they are: it has been restarted
 //!   while the parameter servers lived on, and initialising would throw away everybody's work. (If some have values
 //!   and some do not, the model is lost, and it is initialised as a whole.) [`Initialization::overwrite`] asks for the
@@ -22,6 +24,7 @@ use super::backoff::Backoff;
 use super::checkpoint_state::{
     Candidate, Candidates, STATE_FILE, checkpoint_exists, missing, unnamed_checkpoints,
 };
+use super::living_model::LivingModel;
 use super::saver::Saver;
 use crate::checkpoint::CheckpointReader;
 use crate::graph::{Graph, Operation, Output};
@@ -59,7 +62,7 @@ pub struct Initialization {
     pub checkpoint_filename_with_path: Option<String>,
     /// Waits for a checkpoint to appear instead of initialising.
     pub wait_for_checkpoint: bool,
-    /// Initialises even variables that have values, as TensorFlow does.
+    /// Restores or initialises even variables that have values, as TensorFlow does.
     pub overwrite: bool,
 }
 
@@ -157,12 +160,13 @@ impl SessionManager {
     ) -> Result<Arc<Session>> {
         let session = self.connect(master, options)?;
         let restored = self.restore(&session, init)?;
-        if restored.is_none() {
+        if matches!(restored, Restored::Nothing) {
             self.initialize(&session, init)?;
         }
         let origin = || match &restored {
-            Some(path) => format!("restoring {path}"),
-            None => "the init operation".to_string(),
+            Restored::From(path) => format!("restoring {path}"),
+            Restored::Living => "keeping the living model".to_string(),
+            Restored::Nothing => "the init operation".to_string(),
         };
         let ready = match self.try_local_init(&session)? {
             Readiness::Ready => self.readiness(&session, self.ready_op.as_ref())?,
@@ -188,7 +192,11 @@ impl SessionManager {
         let session = self.connect(master, options)?;
         let restored = self.restore(&session, init)?;
         let local = self.try_local_init(&session)?;
-        let Some(path) = restored else { return Ok((session, false)) };
+        let path = match restored {
+            Restored::From(path) => path,
+            Restored::Living => "the living model".to_string(),
+            Restored::Nothing => return Ok((session, false)),
+        };
         let ready = match local {
             Readiness::Ready => self.readiness(&session, self.ready_op.as_ref())?,
             not_ready => not_ready,
@@ -264,14 +272,14 @@ impl SessionManager {
         Ok(Arc::new(Session::connect_with(master, &self.graph, options.clone())?))
     }
 
-    /// Restores the newest checkpoint that can be; its path, if there is one.
-    fn restore(&self, session: &Session, init: &Initialization) -> Result<Option<String>> {
-        let Some(saver) = &init.saver else { return Ok(None) };
+    /// Restores the newest checkpoint that can be, unless the model that is there is as new.
+    fn restore(&self, session: &Session, init: &Initialization) -> Result<Restored> {
+        let Some(saver) = &init.saver else { return Ok(Restored::Nothing) };
         if let Some(path) = &init.checkpoint_filename_with_path {
             saver.restore(session, path)?;
-            return Ok(Some(path.clone()));
+            return Ok(Restored::From(path.clone()));
         }
-        let Some(dir) = &init.checkpoint_dir else { return Ok(None) };
+        let Some(dir) = &init.checkpoint_dir else { return Ok(Restored::Nothing) };
         let mut backoff = Backoff::new(self.max_wait, self.recovery_wait);
         let mut candidates = loop {
             match Candidates::of(dir, STATE_FILE)? {
@@ -279,17 +287,25 @@ impl SessionManager {
                 None if init.wait_for_checkpoint => backoff.pause(|| format!("a checkpoint in {dir}"))?,
                 None => {
                     unnamed_checkpoints(dir).into_iter().for_each(notice::warn);
-                    return Ok(None);
+                    return Ok(Restored::Nothing);
                 }
             }
         };
+        if !init.overwrite
+            && let Some(model) = LivingModel::of(&self.graph)?
+            && self.is_alive(session)?
+            && model.is_newest(session, &candidates)?
+        {
+            saver.recover_last_checkpoints(&candidates.own());
+            return Ok(Restored::Living);
+        }
         while let Some(Candidate { path, is_named }) = candidates.next() {
             match restore_from(saver, session, &path) {
                 Ok(()) => {
                     candidates.warning(Some(&path)).into_iter().for_each(notice::warn);
                     notice::info(format!("Restoring parameters from {path}"));
                     saver.recover_last_checkpoints(&candidates.own());
-                    return Ok(Some(path));
+                    return Ok(Restored::From(path));
                 }
                 // What nobody has named may be of another model.
                 Err(error) if is_damage(&error, &path) || (!is_named && !is_preemption(&error)) => {
@@ -302,7 +318,7 @@ impl SessionManager {
             Some(error) => Err(error),
             None => {
                 candidates.warning(None).into_iter().for_each(notice::warn);
-                Ok(None)
+                Ok(Restored::Nothing)
             }
         }
     }
@@ -373,6 +389,15 @@ impl SessionManager {
 /// is that of other mistakes, too; the word is in the texts of this library and of TensorFlow, in either case.
 fn is_uninitialized(error: &Status) -> bool {
     error.code() == Code::FailedPrecondition && error.text().contains("ninitialized")
+}
+
+/// Where a model has come from.
+enum Restored {
+    /// A checkpoint.
+    From(String),
+    /// It was there, and newer than any checkpoint.
+    Living,
+    Nothing,
 }
 
 enum Readiness {

@@ -7,14 +7,21 @@
 //! pull the model back. With fewer replicas to aggregate than there are, the others are backups: a round waits for
 //! the fastest only.
 //!
+//! A chief that starts, be it the first or one that takes the place of another, begins its round: accumulators stand at the global
+//! step, the token queue is open and empty, and workers whose gradients may be gone with the round of the chief before are told to
+//! give them again. Each worker counts once in a round, also if it gives its gradient again after a failure. Attributes of the nodes
+//! say so to servers of ours; those of TensorFlow pass them over, and behave as they do for TensorFlow's own optimizer.
+//!
 //! The names of accumulators, token queue and nodes are TensorFlow's, so that workers of both kinds can take part in the
 //! same training. The accumulators are those with reference handles, which servers of TensorFlow 1.x know as well.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tensorfleet_core::{Code, DType, Result, Status, ensure};
 
+use super::backoff::Backoff;
 use super::moving_average::ExponentialMovingAverage;
 use super::optimizer::{GradientsAndVariables, Optimizer};
 use super::session_hook::SessionHook;
@@ -47,6 +54,8 @@ pub struct SyncReplicasOptimizer {
     inner: Box<dyn Optimizer>,
     replicas_to_aggregate: usize,
     total_num_replicas: usize,
+    /// How many workers are enough, after they have waited so long for the others.
+    min_replicas: Option<(usize, Duration)>,
     averages: Option<(ExponentialMovingAverage, Vec<Variable>)>,
     name: String,
     built: Mutex<Option<Built>>,
@@ -65,6 +74,8 @@ struct Built {
     ready_for_local_init_op: Output,
     /// Ends the waits of all workers.
     close_tokens_op: Operation,
+    /// Whether that has happened.
+    is_closed: Output,
 }
 
 impl SyncReplicasOptimizer {
@@ -75,6 +86,7 @@ impl SyncReplicasOptimizer {
             inner: Box::new(inner),
             replicas_to_aggregate,
             total_num_replicas: replicas_to_aggregate,
+            min_replicas: None,
             averages: None,
             name: "sync_replicas".to_string(),
             built: Mutex::new(None),
@@ -85,6 +97,21 @@ impl SyncReplicasOptimizer {
     /// gradients to a round.
     pub fn total_num_replicas(mut self, count: usize) -> SyncReplicasOptimizer {
         self.total_num_replicas = count;
+        self
+    }
+
+    /// Lets a round go on with the gradients of at least `count` workers once they have waited for `patience` for the others. Who
+    /// was missing is not waited for again until it is back. On servers of TensorFlow a round waits for all.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tensorfleet::train::{GradientDescent, SyncReplicasOptimizer};
+    /// // Three workers; if one is gone for more than ten seconds, two go on.
+    /// let optimizer = SyncReplicasOptimizer::new(GradientDescent::new(0.1), 3).min_replicas(2, Duration::from_secs(10));
+    /// # let _ = optimizer;
+    /// ```
+    pub fn min_replicas(mut self, count: usize, patience: Duration) -> SyncReplicasOptimizer {
+        self.min_replicas = Some((count, patience));
         self
     }
 
@@ -118,8 +145,8 @@ impl SyncReplicasOptimizer {
         Ok(self.built()?.chief_queue_runner)
     }
 
-    /// Puts the first tokens into the queue, so that workers may start: as many as are missing to a round, or
-    /// `num_tokens` of the chief's choice. The chief runs it once.
+    /// Begins the token queue: open, with the first tokens, so that workers may start: as many as are missing to a round, or
+    /// `num_tokens` of the chief's choice. The chief runs it in each of its sessions, after [`SyncReplicasOptimizer::chief_init_op`].
     pub fn get_init_tokens_op(&self, num_tokens: Option<usize>) -> Result<Operation> {
         let built = self.built()?;
         let needed = self.replicas_to_aggregate.saturating_sub(self.total_num_replicas);
@@ -134,11 +161,8 @@ impl SyncReplicasOptimizer {
         );
         let graph = &built.graph;
         graph.device(built.global_step.device(), || {
-            if num_tokens == 0 {
-                return graph.op("NoOp").name("no_init_tokens").build();
-            }
             let tokens = graph.fill([count(num_tokens)?], &built.global_step)?;
-            built.token_queue.enqueue_many([&tokens])
+            built.token_queue.enqueue_tokens([&tokens], "begin")
         })
     }
 
@@ -177,7 +201,7 @@ impl SyncReplicasOptimizer {
             true => Some(self.get_init_tokens_op(None)?),
             false => None,
         };
-        Ok(SyncReplicasHook { built, init_tokens_op })
+        Ok(SyncReplicasHook { built, init_tokens_op, has_begun: false })
     }
 
     /// Adds the accumulators, one per variable, beside it: gives the operations that send them gradients, the operations
@@ -191,6 +215,7 @@ impl SyncReplicasOptimizer {
         gradients: &[(Option<Gradient>, Variable)],
     ) -> Result<Accumulated> {
         let required = count(self.replicas_to_aggregate)?;
+        let counts_once = self.counts_once();
         let mut accumulated = Accumulated::default();
         let mut accumulators = Vec::new();
         for (gradient, variable) in gradients {
@@ -208,20 +233,28 @@ impl SyncReplicasOptimizer {
                     }
                 };
                 let step = local_step.value().cast(DType::Int64)?;
-                accumulated.sends.push(accumulator.apply_gradient(gradient, &step)?);
-                accumulated.means.push((Some(accumulator.take_gradient(required)?), variable.clone()));
+                accumulated.sends.push(match counts_once {
+                    true => accumulator.apply_members_gradient(gradient, &step)?,
+                    false => accumulator.apply_gradient(gradient, &step)?,
+                });
+                let mean = accumulator.take_impatiently(required, self.min_replicas)?;
+                accumulated.means.push((Some(mean), variable.clone()));
                 accumulators.push((accumulator, variable.device()));
                 Ok(())
             })?;
         }
         for (accumulator, device) in accumulators {
             accumulated.inits.push(
-                graph.device(&device, || {
-                    accumulator.set_global_step(&global_step.value().cast(DType::Int64)?)
-                })?,
+                graph
+                    .device(&device, || accumulator.begin_round(&global_step.value().cast(DType::Int64)?))?,
             );
         }
         Ok(accumulated)
+    }
+
+    /// Whether each worker gives one gradient to a round. Where there are fewer workers than gradients, some give several.
+    fn counts_once(&self) -> bool {
+        self.replicas_to_aggregate <= self.total_num_replicas
     }
 
     fn check_counts(&self) -> Result<()> {
@@ -233,6 +266,16 @@ impl SyncReplicasOptimizer {
             self.replicas_to_aggregate,
             self.total_num_replicas
         );
+        if let Some((min_replicas, _)) = self.min_replicas {
+            ensure!(
+                (1..=self.replicas_to_aggregate).contains(&min_replicas) && self.counts_once(),
+                InvalidArgument,
+                "'{}' aggregates {} gradients of {} workers; a round cannot go on with those of {min_replicas}",
+                self.name,
+                self.replicas_to_aggregate,
+                self.total_num_replicas
+            );
+        }
         Ok(())
     }
 }
@@ -307,19 +350,26 @@ impl Optimizer for SyncReplicasOptimizer {
                 .name(&name)
                 .shared_name(&name)
                 .fifo()?;
-            let token = graph.control_dependencies(&accumulated.sends, || token_queue.dequeue())?;
+            let token = graph.control_dependencies(&accumulated.sends, || match self.counts_once() {
+                true => token_queue.dequeue_token(),
+                false => token_queue.dequeue(),
+            })?;
             let token = token.first().ok_or_else(|| Status::internal("a token has one component"))?.clone();
             let train = local_step.assign(&token)?.operation();
 
             let tokens_per_round = count(self.replicas_to_aggregate.max(self.total_num_replicas))?;
             let mut round = graph.control_dependencies([&update], || {
                 let tokens = graph.fill([tokens_per_round], global_step.value())?;
-                token_queue.enqueue_many([&tokens])
+                match self.counts_once() {
+                    true => token_queue.enqueue_tokens([&tokens], "round"),
+                    false => token_queue.enqueue_many([&tokens]),
+                }
             })?;
             if let Some((averages, variables)) = &self.averages {
                 round = graph.control_dependencies([&round], || averages.apply(variables))?;
             }
             let close_tokens_op = token_queue.close(false)?;
+            let is_closed = token_queue.is_closed()?;
             let nothing = graph.no_op()?;
             // A session that is replaced after a failure must leave the queue open for the next one, so the runner closes
             // nothing by itself; `close_tokens_op` is for the end of the training.
@@ -340,6 +390,7 @@ impl Optimizer for SyncReplicasOptimizer {
                 chief_init_op,
                 ready_for_local_init_op,
                 close_tokens_op,
+                is_closed,
             });
             Ok(train)
         })
@@ -362,6 +413,51 @@ impl Optimizer for SyncReplicasOptimizer {
 pub struct SyncReplicasHook {
     built: Built,
     init_tokens_op: Option<Operation>,
+    /// Whether this process has taken part in the training.
+    has_begun: bool,
+}
+
+/// How long a worker waits for a chief to begin, where a training before this one has ended.
+const CHIEF_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest time between two looks.
+const CHIEF_POLL: Duration = Duration::from_millis(500);
+
+impl SyncReplicasHook {
+    fn is_closed(&self, session: &Session) -> Result<bool> {
+        session.run(&self.built.is_closed)?.to_scalar()
+    }
+
+    /// Puts accumulators and tokens into the state that a round begins with, and starts to apply rounds.
+    fn begin_as_chief(
+        &self,
+        init_tokens_op: &Operation,
+        session: &Arc<Session>,
+        coordinator: &Coordinator,
+    ) -> Result<()> {
+        // In this order: a worker that is not told to give its gradients again finds accumulators that keep them.
+        session.run(&self.built.chief_init_op)?;
+        session.run(init_tokens_op)?;
+        ensure!(
+            !self.is_closed(session)?,
+            FailedPrecondition,
+            "the token queue '{}' was closed by a training before this one, and its server, which is not one of Tensorfleet, \
+             cannot open it again. Restart the parameter servers, or reset them (Session::reset); the model is in the newest \
+             checkpoint",
+            self.built.token_queue.name()
+        );
+        self.built.chief_queue_runner.create_threads(session, coordinator)
+    }
+
+    /// A worker that is there before the chief of a second training must not take the end of the first one for its own.
+    fn wait_for_chief(&self, session: &Session) -> Result<()> {
+        let mut backoff = Backoff::new(CHIEF_TIMEOUT, CHIEF_POLL);
+        while self.is_closed(session)? {
+            backoff.pause(|| {
+                "the chief to begin: the last training on these parameter servers has ended".to_string()
+            })?;
+        }
+        Ok(())
+    }
 }
 
 impl SessionHook for SyncReplicasHook {
@@ -373,13 +469,16 @@ impl SessionHook for SyncReplicasHook {
             "synchronous training cannot start: these variables are not initialised: {missing}"
         );
         match &self.init_tokens_op {
-            Some(init_tokens_op) => {
-                session.run(&self.built.chief_init_op)?;
-                session.run(init_tokens_op)?;
-                self.built.chief_queue_runner.create_threads(session, coordinator)
+            Some(init_tokens_op) => self.begin_as_chief(init_tokens_op, session, coordinator)?,
+            None => {
+                if !self.has_begun {
+                    self.wait_for_chief(session)?;
+                }
+                session.run(&self.built.local_step_init_op)?;
             }
-            None => session.run(&self.built.local_step_init_op),
         }
+        self.has_begun = true;
+        Ok(())
     }
 
     fn end(&mut self, session: &Arc<Session>) -> Result<()> {

@@ -44,8 +44,9 @@ pub use literal::adapted as adapt_literal;
 pub use new_node::{Input, NewNode};
 pub use scope::{DeviceFn, DeviceScope, Scopes};
 
-/// The GraphDef version of TensorFlow 1.15, whose semantics the nodes made here have.
-const PRODUCER_VERSION: i32 = 134;
+/// One more than the GraphDef version of TensorFlow 1.15, whose semantics the nodes made here have. Servers see by it that the graph
+/// was not made by TensorFlow 1.x, whose nodes without a job all go to the first task of the cluster.
+const PRODUCER_VERSION: i32 = 135;
 
 /// A graph under construction, with what is known of every output.
 #[derive(Clone, Debug)]

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use tensorfleet_core::memory::Kept;
 use tensorfleet_core::{Result, Status, Tensor, ensure};
 
 use super::dataset::{
-    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, positive, scalar,
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, input, keep, kernel, positive,
+    scalar,
 };
 use super::sequence::check_wanted;
 use tensorfleet_kernel::functions::CallContext;
@@ -77,8 +79,8 @@ impl Dataset for Batches {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let input = self.input.clone().iterate()?;
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let input = self.input.clone().iterate(nesting.inner()?)?;
         Ok(Box::new(Batching { dataset: self, input, has_ended: false }))
     }
 
@@ -103,11 +105,15 @@ pub(super) fn gather(
     size: u64,
     has_ended: &mut bool,
 ) -> Result<Vec<Element>> {
+    let mut kept = Kept::default();
     let mut elements = Vec::with_capacity(MAX_RESERVED.min(usize::try_from(size).unwrap_or(MAX_RESERVED)));
     while !*has_ended && (elements.len() as u64) < size {
         check_wanted(ctx)?;
         match input.next(ctx)? {
-            Some(element) => elements.push(element),
+            Some(element) => {
+                keep(&mut kept, &element)?;
+                elements.push(element);
+            }
             None => *has_ended = true,
         }
     }
@@ -159,9 +165,9 @@ impl Dataset for Unbatched {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(Unbatching {
-            input: self.input.clone().iterate()?,
+            input: self.input.clone().iterate(nesting.inner()?)?,
             batch: Vec::new(),
             next: 0,
             count: 0,

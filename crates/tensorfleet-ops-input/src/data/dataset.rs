@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, Variant, VariantObject, ensure};
+use tensorfleet_core::memory::Kept;
+use tensorfleet_core::{
+    DType, PartialShape, Result, Status, Tensor, Variant, VariantExtent, VariantObject, ensure,
+};
 
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -16,13 +19,44 @@ pub(super) trait Dataset: Send + Sync {
     /// What its elements are like.
     fn spec(&self) -> &ElementSpec;
 
-    /// A new walk from the beginning.
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>>;
+    /// A new walk from the beginning, inside others.
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>>;
 
     /// How many elements there are.
     fn cardinality(&self) -> Cardinality {
         Cardinality::Unknown
     }
+}
+
+/// How many walks a walk is inside of, which call each other on one stack. The datasets of a chain are bounded when they are made;
+/// here those count as well that functions make while others are walked along, a function itself included.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Nesting(u32);
+
+/// Longer than the longest chain of datasets, by as much again for what functions make.
+const MAX_NESTING: u32 = 2000;
+
+impl Nesting {
+    /// For a walk inside the one that has this.
+    pub(super) fn inner(self) -> Result<Nesting> {
+        ensure!(
+            self.0 < MAX_NESTING,
+            InvalidArgument,
+            "iterators are nested more than {MAX_NESTING} deep: does the function of a dataset make a dataset with the same \
+             function?"
+        );
+        Ok(Nesting(self.0 + 1))
+    }
+}
+
+/// What keeping an element takes, beyond what is charged for its tensors' data.
+pub(super) fn kept_bytes(element: &Element) -> usize {
+    element.iter().fold(2 * size_of::<Element>(), |sum, tensor| sum.saturating_add(tensor.kept_bytes()))
+}
+
+/// Charges for an element that is kept.
+pub(super) fn keep(kept: &mut Kept, element: &Element) -> Result<()> {
+    kept.add(kept_bytes(element))
 }
 
 /// A walk along a dataset.
@@ -171,7 +205,11 @@ impl ElementSpec {
 }
 
 /// What stands in the variant.
-struct Shared(Arc<dyn Dataset>);
+struct Shared {
+    dataset: Arc<dyn Dataset>,
+    /// How many datasets it is made of.
+    extent: VariantExtent,
+}
 
 /// The name TensorFlow gives such variants.
 const TYPE_NAME: &str = "tensorflow::DatasetVariantWrapper";
@@ -180,11 +218,22 @@ impl VariantObject for Shared {
     fn type_name(&self) -> &str {
         TYPE_NAME
     }
+
+    fn extent(&self) -> VariantExtent {
+        self.extent
+    }
 }
 
-/// A tensor that holds a dataset.
-pub(super) fn to_tensor(dataset: Arc<dyn Dataset>) -> Result<Tensor> {
-    Tensor::from_variants(vec![Variant::from_object(Shared(dataset))], &[])
+/// A tensor that holds a dataset, which is made of what stands in these tensors.
+pub(super) fn to_tensor<'a>(
+    dataset: Arc<dyn Dataset>,
+    made_of: impl IntoIterator<Item = &'a Tensor>,
+) -> Result<Tensor> {
+    with_extent(dataset, VariantExtent::of_link(made_of)?)
+}
+
+fn with_extent(dataset: Arc<dyn Dataset>, extent: VariantExtent) -> Result<Tensor> {
+    Tensor::from_variants(vec![Variant::from_object(Shared { dataset, extent })], &[])
 }
 
 /// The dataset in a tensor.
@@ -202,7 +251,7 @@ pub(super) fn from_tensor(tensor: &Tensor) -> Result<Arc<dyn Dataset>> {
             variant.type_name()
         ))
     })?;
-    Ok(shared.0.clone())
+    Ok(shared.dataset.clone())
 }
 
 /// A kernel that makes a dataset from its inputs.
@@ -210,8 +259,10 @@ pub(super) fn kernel(
     make: impl Fn(&mut Context<'_>) -> Result<Arc<dyn Dataset>> + Send + Sync + 'static,
 ) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
+        let inputs = (0..ctx.num_inputs()).filter_map(|index| ctx.input(index).ok());
+        let extent = VariantExtent::of_link(inputs)?;
         let dataset = make(ctx)?;
-        ctx.set_output(0, to_tensor(dataset)?);
+        ctx.set_output(0, with_extent(dataset, extent)?);
         Ok(())
     }))
 }

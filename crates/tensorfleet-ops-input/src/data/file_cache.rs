@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tensorfleet_core::{Code, Result, ensure};
 use tensorfleet_files::bundle::{BundleReader, BundleWriter, index_path};
 
-use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting};
 use tensorfleet_kernel::file_access::FileAccess;
 use tensorfleet_kernel::functions::CallContext;
 
@@ -44,14 +44,15 @@ impl Dataset for FileCached {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
         // A walk may come long after the dataset was made, and the path may lead elsewhere by then.
         self.access.check_prefix(&self.prefix)?;
-        if index_path(&self.prefix).exists() {
-            let reader = BundleReader::open(&self.prefix)?;
+        if self.access.exists(index_path(&self.prefix)) {
+            let reader = BundleReader::open(&self.access, &self.prefix)?;
             return Ok(Box::new(Reading { dataset: self, reader, next: 0 }));
         }
-        let (input, writer) = (self.input.clone().iterate()?, BundleWriter::create(&self.prefix)?);
+        let input = self.input.clone().iterate(nesting.inner()?)?;
+        let writer = BundleWriter::create(&self.access, &self.prefix)?;
         Ok(Box::new(Writing { input, writer: Some(writer), next: 0 }))
     }
 

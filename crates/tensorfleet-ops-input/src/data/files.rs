@@ -1,17 +1,16 @@
 //! Datasets out of files: lines, TFRecords, stretches of equal length.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
-use tensorfleet_core::{Result, Tensor, ensure};
+use tensorfleet_core::{Result, Tensor, ensure, memory};
 use tensorfleet_files::io_status;
 use tensorfleet_files::record::{Compression, RecordReader};
 
-use super::dataset::{Dataset, DatasetIterator, Element, ElementSpec, kernel, scalar};
+use super::dataset::{Dataset, DatasetIterator, Element, ElementSpec, Nesting, kernel, scalar};
 use tensorfleet_kernel::file_access::FileAccess;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -159,15 +158,14 @@ impl Files {
 
     fn open(&self, index: usize) -> Result<OpenFile> {
         let path = &self.names[index];
-        self.access.check(path)?;
         if let Format::TfRecords = self.format {
-            let mut reader = RecordReader::open(path, self.compression)?;
+            let mut reader = RecordReader::open(&self.access, path, self.compression)?;
             if let Some(&offset) = self.offsets.get(index) {
                 reader.skip_to(offset)?;
             }
             return Ok(OpenFile::Records(reader));
         }
-        let file = File::open(path).map_err(|error| io_status(path, &error))?;
+        let file = self.access.open(path)?;
         let length = file.metadata().map_err(|error| io_status(path, &error))?.len();
         let source: Box<dyn Read + Send> = match self.compression {
             Compression::None => Box::new(file),
@@ -190,7 +188,7 @@ impl Dataset for Files {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, _: Nesting) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(FileIterator { files: self, next: 0, open: None }))
     }
 }
@@ -207,7 +205,8 @@ impl OpenFile {
             OpenFile::Records(reader) => Ok(reader.next_record()?.map(Bytes::from)),
             OpenFile::Lines(input) => {
                 let mut line = Vec::new();
-                let read = input.read_until(b'\n', &mut line).map_err(|error| io_status(path, &error))?;
+                let read = memory::read_until(input, b'\n', &mut line)?;
+                let read = read.map_err(|error| io_status(path, &error))?;
                 // TensorFlow drops carriage returns wherever they stand.
                 line.retain(|byte| !matches!(byte, b'\n' | b'\r'));
                 Ok((read > 0).then(|| line.into()))
@@ -253,9 +252,10 @@ impl Stretches {
         let wanted = self.record.saturating_add(self.footer).saturating_sub(self.ahead.len() as u64);
         let mut bytes = std::mem::take(&mut self.ahead);
         // Memory grows with what is there, not with what a length claims.
-        let read = (&mut self.input).take(wanted).read_to_end(&mut bytes);
-        let read = read.map_err(|error| io_status(path, &error))? as u64;
-        if read < wanted {
+        let before = bytes.len();
+        let read = memory::read_to_end(&mut (&mut self.input).take(wanted), &mut bytes)?;
+        read.map_err(|error| io_status(path, &error))?;
+        if ((bytes.len() - before) as u64) < wanted {
             return Ok(None);
         }
         self.ahead = bytes.split_off(self.record as usize);

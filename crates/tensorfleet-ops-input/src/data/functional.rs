@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
 use super::captured::{Captured, CapturedSpec};
-use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, input, kernel};
 use super::sequence::check_wanted;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::KernelBox;
@@ -104,8 +104,8 @@ impl Dataset for Functional {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let input = self.input.clone().iterate()?;
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let input = self.input.clone().iterate(nesting.inner()?)?;
         Ok(Box::new(Calling { dataset: self, input, has_ended: false }))
     }
 
@@ -186,8 +186,8 @@ impl Dataset for Scan {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let (input, state) = (self.input.clone().iterate()?, self.initial.clone());
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let (input, state) = (self.input.clone().iterate(nesting.inner()?)?, self.initial.clone());
         Ok(Box::new(Scanning { dataset: self, input, state }))
     }
 

@@ -9,7 +9,7 @@ use tensorfleet_core::{DType, Result, Status, ensure};
 
 use super::captured::{Captured, CapturedSpec};
 use super::dataset::{
-    Dataset, DatasetIterator, Element, ElementSpec, from_tensor, input, kernel, positive, scalar,
+    Dataset, DatasetIterator, Element, ElementSpec, Nesting, from_tensor, input, kernel, positive, scalar,
 };
 use super::functional::check_results;
 use super::prefetch::Prefetching;
@@ -148,8 +148,8 @@ impl Dataset for Interleaved {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let input = self.input.clone().iterate()?;
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let input = self.input.clone().iterate(nesting.inner()?)?;
         Ok(Box::new(Interleaving {
             dataset: self,
             input,
@@ -158,6 +158,7 @@ impl Dataset for Interleaved {
             place: 0,
             taken: 0,
             busy: 0,
+            nesting,
         }))
     }
 }
@@ -173,6 +174,7 @@ struct Interleaving {
     taken: u64,
     /// How many datasets of the cycle have a thread of their own.
     busy: usize,
+    nesting: Nesting,
 }
 
 /// A dataset of the cycle.
@@ -209,7 +211,7 @@ impl Interleaving {
         };
         let dataset = from_tensor(result)?;
         self.dataset.spec.check_dataset(dataset.spec())?;
-        let walk = dataset.iterate()?;
+        let walk = dataset.iterate(self.nesting.inner()?)?;
         if self.busy >= self.dataset.threads {
             return Ok(Some(Open::Here(walk)));
         }

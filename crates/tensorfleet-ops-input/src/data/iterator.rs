@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{Result, Status};
 
-use super::dataset::{Dataset, DatasetIterator, Element, ElementSpec};
+use super::dataset::{Dataset, DatasetIterator, Element, ElementSpec, Nesting};
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::resource::Resource;
 
@@ -61,7 +61,7 @@ impl IteratorResource {
         if let Some(spec) = &self.spec {
             spec.check_dataset(dataset.spec())?;
         }
-        let state = WalkState { iterator: dataset.iterate()?, usual_time: None };
+        let state = WalkState { iterator: dataset.iterate(Nesting::default())?, usual_time: None };
         let old = self.current.lock().replace(Arc::new(Walk { state: Mutex::new(state) }));
         drop(old);
         Ok(())

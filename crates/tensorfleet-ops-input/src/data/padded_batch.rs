@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tensorfleet_core::{DType, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{DType, Result, Shape, Status, Tensor, ensure, memory};
 
 use super::batch::gather;
 use super::dataset::{
-    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, positive, scalar,
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, input, kernel, positive, scalar,
 };
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::KernelBox;
@@ -100,8 +100,8 @@ impl Dataset for PaddedBatches {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let input = self.input.clone().iterate()?;
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let input = self.input.clone().iterate(nesting.inner()?)?;
         Ok(Box::new(PaddedBatching { dataset: self, input, has_ended: false }))
     }
 
@@ -184,7 +184,7 @@ fn pad(rows: &[&Tensor], row: &Shape, padding: &Tensor) -> Result<Tensor> {
     let dtype = padding.dtype();
     if dtype == DType::String {
         let value = padding.to_string_scalar()?;
-        let mut out: Vec<Bytes> = vec![value.clone(); shape.num_elements()];
+        let mut out: Vec<Bytes> = memory::vec_of(value.clone(), shape.num_elements())?;
         put_rows(&mut out, rows, row, |tensor| tensor.as_strings())?;
         return Tensor::from_strings(out, &dims);
     }

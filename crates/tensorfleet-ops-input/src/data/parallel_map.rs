@@ -11,7 +11,9 @@ use tensorfleet_core::clock::Stopwatch;
 use tensorfleet_core::{Result, Status, ensure};
 
 use super::captured::{Captured, CapturedSpec};
-use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, scalar};
+use super::dataset::{
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, input, kernel, scalar,
+};
 use super::functional::check_results;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::functions::{CallContext, CallResult, wait_unless_cancelled};
@@ -91,8 +93,8 @@ impl Dataset for ParallelMap {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let input = self.input.clone().iterate()?;
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let input = self.input.clone().iterate(nesting.inner()?)?;
         Ok(Box::new(Mapping {
             dataset: self,
             input,

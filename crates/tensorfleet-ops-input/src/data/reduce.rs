@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
 use super::captured::CapturedSpec;
-use super::dataset::{ElementSpec, from_tensor};
+use super::dataset::{ElementSpec, Nesting, from_tensor};
 use super::functional::check_results;
 use super::iterator_ops::on_waiting_thread;
 use super::optional::announced_shapes;
@@ -72,6 +72,7 @@ impl AsyncKernel for Reduce {
                     outputs: &mut [],
                     is_input_dead: false,
                     resume,
+                    loops: &ctx.step.loops,
                 };
                 self.function.bind(&view, &arguments)?
             };
@@ -85,7 +86,7 @@ impl AsyncKernel for Reduce {
         let (step, spec, threads) = (ctx.step.clone(), self.spec.clone(), ctx.step.threads.clone());
         on_waiting_thread(&threads, done, move || {
             let context = CallContext::of_step(&step);
-            let mut iterator = dataset.iterate()?;
+            let mut iterator = dataset.iterate(Nesting::default())?;
             loop {
                 check_wanted(&context)?;
                 let Some(element) = iterator.next(&context)? else { break };
@@ -114,7 +115,7 @@ impl AsyncKernel for SingleElement {
         let (step, spec, threads) = (ctx.step.clone(), self.0.clone(), ctx.step.threads.clone());
         on_waiting_thread(&threads, done, move || {
             let context = CallContext::of_step(&step);
-            let mut iterator = dataset.iterate()?;
+            let mut iterator = dataset.iterate(Nesting::default())?;
             let missing = || Status::invalid_argument("Dataset was empty.");
             let element = iterator.next(&context)?.ok_or_else(missing)?;
             ensure!(

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_core::{Result, Status, ensure, memory};
 
 use super::dataset::{
-    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, SliceIterator, input, kernel, positive,
-    scalar,
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, SliceIterator, input, keep, kernel,
+    positive, scalar,
 };
 use super::file_cache::FileCached;
 use tensorfleet_kernel::functions::CallContext;
@@ -178,8 +178,8 @@ impl Dataset for Changed {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let input = self.input.clone().iterate()?;
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let input = self.input.clone().iterate(nesting.inner()?)?;
         Ok(match self.change {
             Change::Take(None) | Change::Skip(Some(0)) => input,
             Change::Skip(None) => Box::new(Taking { input, left: 0 }),
@@ -187,6 +187,7 @@ impl Dataset for Changed {
             Change::Skip(Some(left)) => Box::new(Skipping { input, left }),
             Change::Repeat(rounds) => Box::new(Repeating {
                 dataset: self.input.clone(),
+                nesting,
                 input,
                 left: rounds.map_or(u64::MAX, |rounds| rounds),
                 is_endless: rounds.is_none(),
@@ -262,8 +263,10 @@ impl DatasetIterator for Skipping {
     }
 }
 
-/// Loops over elements that nobody gets to see end when nobody waits for the next any more.
+/// Loops over elements that nobody gets to see end when nobody waits for the next any more, and rest while the session's
+/// user is away.
 pub(super) fn check_wanted(ctx: &CallContext) -> Result<()> {
+    ctx.background.wait_while_paused(&ctx.cancellation);
     if !ctx.cancellation.is_cancelled() {
         return Ok(());
     }
@@ -272,6 +275,7 @@ pub(super) fn check_wanted(ctx: &CallContext) -> Result<()> {
 
 struct Repeating {
     dataset: Arc<dyn Dataset>,
+    nesting: Nesting,
     input: Box<dyn DatasetIterator>,
     left: u64,
     is_endless: bool,
@@ -289,7 +293,7 @@ impl DatasetIterator for Repeating {
             // An empty round means that there will be nothing in the others either.
             self.left = if self.is_fresh { 0 } else { self.left - u64::from(!self.is_endless) };
             if self.left > 0 {
-                self.input = self.dataset.clone().iterate()?;
+                self.input = self.dataset.clone().iterate(self.nesting.inner()?)?;
                 self.is_fresh = true;
             }
         }
@@ -377,9 +381,9 @@ impl Dataset for Concatenated {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
         let [first, second] = self.parts.clone();
-        Ok(Box::new(Concatenating { input: first.iterate()?, second: Some(second) }))
+        Ok(Box::new(Concatenating { input: first.iterate(nesting.inner()?)?, second: Some(second), nesting }))
     }
 
     fn cardinality(&self) -> Cardinality {
@@ -394,6 +398,7 @@ impl Dataset for Concatenated {
 struct Concatenating {
     input: Box<dyn DatasetIterator>,
     second: Option<Arc<dyn Dataset>>,
+    nesting: Nesting,
 }
 
 impl DatasetIterator for Concatenating {
@@ -402,7 +407,7 @@ impl DatasetIterator for Concatenating {
             return Ok(Some(element));
         }
         let Some(second) = self.second.take() else { return Ok(None) };
-        self.input = second.iterate()?;
+        self.input = second.iterate(self.nesting.inner()?)?;
         self.input.next(ctx)
     }
 
@@ -430,8 +435,9 @@ impl Dataset for Zipped {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let inputs = self.parts.iter().map(|part| part.clone().iterate()).collect::<Result<_>>()?;
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let inner = nesting.inner()?;
+        let inputs = self.parts.iter().map(|part| part.clone().iterate(inner)).collect::<Result<_>>()?;
         Ok(Box::new(Zipping { inputs, has_ended: false }))
     }
 
@@ -473,11 +479,17 @@ impl DatasetIterator for Zipping {
     }
 }
 
+/// The elements of a complete walk.
+struct Kept {
+    elements: Arc<[Element]>,
+    _charge: memory::Kept,
+}
+
 /// Keeps the elements of the first complete walk for those that follow.
 struct Cached {
     spec: ElementSpec,
     input: Arc<dyn Dataset>,
-    kept: Mutex<Option<Arc<[Element]>>>,
+    kept: Mutex<Option<Kept>>,
 }
 
 fn cache(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -499,13 +511,19 @@ impl Dataset for Cached {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let kept = self.kept.lock().clone();
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let kept = self.kept.lock().as_ref().map(|kept| kept.elements.clone());
         Ok(match kept {
             Some(elements) => Box::new(SliceIterator::new(elements)),
             None => {
-                let input = self.input.clone().iterate()?;
-                Box::new(Caching { dataset: self, input, seen: Vec::new(), has_ended: false })
+                let input = self.input.clone().iterate(nesting.inner()?)?;
+                Box::new(Caching {
+                    dataset: self,
+                    input,
+                    seen: Vec::new(),
+                    charge: memory::Kept::default(),
+                    has_ended: false,
+                })
             }
         })
     }
@@ -519,6 +537,8 @@ struct Caching {
     dataset: Arc<Cached>,
     input: Box<dyn DatasetIterator>,
     seen: Vec<Element>,
+    /// For what was seen.
+    charge: memory::Kept,
     has_ended: bool,
 }
 
@@ -529,10 +549,15 @@ impl DatasetIterator for Caching {
         }
         let element = self.input.next(ctx)?;
         match &element {
-            Some(element) => self.seen.push(element.clone()),
+            Some(element) => {
+                keep(&mut self.charge, element)?;
+                self.seen.push(element.clone());
+            }
             None => {
                 self.has_ended = true;
-                *self.dataset.kept.lock() = Some(std::mem::take(&mut self.seen).into());
+                let elements = std::mem::take(&mut self.seen).into();
+                let _charge = std::mem::take(&mut self.charge);
+                *self.dataset.kept.lock() = Some(Kept { elements, _charge });
             }
         }
         Ok(element)

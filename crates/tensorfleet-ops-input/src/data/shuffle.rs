@@ -7,9 +7,13 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tensorfleet_core::memory::Kept;
 use tensorfleet_core::{PartialShape, ResourceHandle, Result, Tensor, Variant, ensure, entropy};
 
-use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, input, kernel, scalar};
+use super::dataset::{
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, input, keep, kept_bytes, kernel,
+    scalar,
+};
 use super::sequence::check_wanted;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -187,7 +191,7 @@ impl Dataset for Shuffled {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
         let (seed, seed2) = self.seeds.next_seeds();
         Ok(Box::new(Shuffling {
             input: None,
@@ -195,6 +199,8 @@ impl Dataset for Shuffled {
             random: Singles::new(Philox::new(seed, seed2)),
             buffer: std::collections::VecDeque::new(),
             rounds: std::collections::VecDeque::new(),
+            kept: Kept::default(),
+            nesting,
             dataset: self,
         }))
     }
@@ -217,6 +223,9 @@ struct Shuffling {
     buffer: std::collections::VecDeque<Element>,
     /// How many of them belong to each round: elements of one round all come before those of the next.
     rounds: std::collections::VecDeque<usize>,
+    /// What the buffer takes.
+    kept: Kept,
+    nesting: Nesting,
 }
 
 impl Shuffling {
@@ -229,12 +238,13 @@ impl Shuffling {
                     return Ok(());
                 }
                 self.rounds_left = self.rounds_left.map(|left| left - 1);
-                self.input = Some(self.dataset.input.clone().iterate()?);
+                self.input = Some(self.dataset.input.clone().iterate(self.nesting.inner()?)?);
                 self.rounds.push_back(0);
             }
             let Some(input) = &mut self.input else { continue };
             match (input.next(ctx)?, self.rounds.back_mut()) {
                 (Some(element), Some(count)) => {
+                    keep(&mut self.kept, &element)?;
                     *count += 1;
                     self.buffer.push_back(element);
                 }
@@ -259,7 +269,9 @@ impl DatasetIterator for Shuffling {
         *count -= 1;
         // The oldest takes the place of the chosen one.
         self.buffer.swap(0, chosen);
-        Ok(self.buffer.pop_front())
+        let element = self.buffer.pop_front();
+        self.kept.remove(element.as_ref().map_or(0, kept_bytes));
+        Ok(element)
     }
 
     fn is_ready(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
-use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, kernel, scalar};
+use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, kernel, scalar};
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -66,7 +66,7 @@ impl Dataset for TensorDataset {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, _: Nesting) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(Once(Some(self.element.clone()))))
     }
 
@@ -122,7 +122,7 @@ impl Dataset for Slices {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, _: Nesting) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(SliceIterator { dataset: self, next: 0 }))
     }
 
@@ -184,7 +184,7 @@ impl Dataset for Range {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, _: Nesting) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(RangeIterator { dataset: self, position: 0 }))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::{Code, DType, PartialShape, Result, Status, Tensor};
 
-use super::dataset::{Element, from_tensor};
+use super::dataset::{Element, Nesting, from_tensor};
 use crate::testing::{TestOp, test_op, test_step};
 use tensorfleet_kernel::functions::CallContext;
 
@@ -28,7 +28,7 @@ fn with_number(name: &str, input: Tensor, number: i64) -> Result<Tensor> {
 
 fn walk(dataset: &Tensor) -> Result<Vec<Element>> {
     let context = CallContext::of_step(&test_step());
-    let mut iterator = from_tensor(dataset)?.iterate()?;
+    let mut iterator = from_tensor(dataset)?.iterate(Nesting::default())?;
     let mut elements = Vec::new();
     while let Some(element) = iterator.next(&context)? {
         elements.push(element);
@@ -159,7 +159,7 @@ fn prefetching_changes_nothing_and_ends_with_its_iterator() {
     let endless = with_number("RepeatDataset", range(10), -1).unwrap();
     let endless = from_tensor(&with_number("PrefetchDataset", endless, 2).unwrap()).unwrap();
     let source = Arc::downgrade(&endless);
-    let mut iterator = endless.iterate().unwrap();
+    let mut iterator = endless.iterate(Nesting::default()).unwrap();
     assert!(iterator.next(&CallContext::of_step(&test_step())).unwrap().is_some());
     drop(iterator);
     assert!(source.upgrade().is_none(), "nobody but the iterator held the dataset");
@@ -170,7 +170,7 @@ fn a_cancelled_wait_ends_and_keeps_what_comes_later() {
     let step = test_step();
     let context = CallContext::of_step(&step);
     let dataset = from_tensor(&with_number("PrefetchDataset", range(3), 1).unwrap()).unwrap();
-    let mut iterator = dataset.iterate().unwrap();
+    let mut iterator = dataset.iterate(Nesting::default()).unwrap();
     step.cancellation.cancel(Status::cancelled("enough"));
     // Either the element was there before anybody looked, or the wait was given up.
     let first = iterator.next(&context);
@@ -251,7 +251,7 @@ fn a_cache_in_files_is_written_once_read_later_and_never_in_part() {
         int64_op("CacheDataset").input(range(count)).input(Tensor::from(path.as_str())).run_one().unwrap()
     };
     let given_up = from_tensor(&cached(5)).unwrap();
-    let mut walk_in_part = given_up.iterate().unwrap();
+    let mut walk_in_part = given_up.iterate(Nesting::default()).unwrap();
     walk_in_part.next(&CallContext::of_step(&test_step())).unwrap();
     drop(walk_in_part);
     assert_eq!(
@@ -298,7 +298,7 @@ impl super::dataset::Dataset for AfterMeeting {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn super::dataset::DatasetIterator>> {
+    fn iterate(self: Arc<Self>, _: Nesting) -> Result<Box<dyn super::dataset::DatasetIterator>> {
         Ok(Box::new(WalkAfterMeeting(Some(self))))
     }
 }
@@ -342,7 +342,7 @@ impl tensorfleet_kernel::functions::Function for Meetings {
         let spec =
             super::dataset::ElementSpec { dtypes: vec![DType::Int64], shapes: vec![PartialShape::scalar()] };
         let dataset = AfterMeeting { spec, meeting: self.0.clone(), number: arguments[0].clone() };
-        done(super::dataset::to_tensor(Arc::new(dataset)).map(|tensor| vec![tensor]));
+        done(super::dataset::to_tensor(Arc::new(dataset), &arguments).map(|tensor| vec![tensor]));
     }
 
     fn call_elsewhere(
@@ -366,4 +366,118 @@ fn a_parallel_interleave_walks_along_several_datasets_at_once_and_keeps_their_or
     let op = op.attr("Targuments", Vec::<DType>::new()).input(range(6));
     let op = op.input(Tensor::scalar(3i64)).input(Tensor::scalar(1i64)).input(Tensor::scalar(2i64));
     assert_eq!(flat(&op.run_one().unwrap()), [0, 1, 2, 3, 4, 5]);
+}
+
+/// A library whose only function makes a dataset that calls it again.
+struct Endless;
+
+impl tensorfleet_kernel::functions::Functions for Endless {
+    fn instantiate(
+        self: Arc<Self>,
+        _: &tensorfleet_proto::tensorflow::NameAttrList,
+    ) -> Result<Arc<dyn tensorfleet_kernel::functions::Function>> {
+        Ok(self)
+    }
+}
+
+impl tensorfleet_kernel::functions::Function for Endless {
+    fn arguments(&self) -> &[DType] {
+        &[DType::Int64]
+    }
+
+    fn results(&self) -> &[DType] {
+        &[DType::Variant]
+    }
+
+    fn call(&self, _: &CallContext, _: Vec<Tensor>, done: tensorfleet_kernel::functions::OnReturn) {
+        done(flat_mapped(range(1)).map(|dataset| vec![dataset]));
+    }
+
+    fn call_elsewhere(
+        &self,
+        ctx: &CallContext,
+        arguments: Vec<Tensor>,
+        done: tensorfleet_kernel::functions::OnReturn,
+    ) {
+        self.call(ctx, arguments, done);
+    }
+}
+
+fn flat_mapped(input: Tensor) -> Result<Tensor> {
+    use tensorfleet_proto::tensorflow::{AttrValue, NameAttrList, attr_value};
+    let mut step = test_step();
+    Arc::get_mut(&mut step).unwrap().functions = Arc::new(Endless);
+    let function = NameAttrList { name: "again".to_string(), ..Default::default() };
+    let function = AttrValue { value: Some(attr_value::Value::Func(function)) };
+    let op = int64_op("FlatMapDataset").in_step(&step).attr("f", function);
+    op.attr("Targuments", Vec::<DType>::new()).input(input).run_one()
+}
+
+/// Runs `work` with the stack that threads of pools have, and no more.
+fn on_small_stack(work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(2 << 20);
+        thread.spawn_scoped(scope, work).unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn chains_of_datasets_have_an_end_and_what_is_allowed_fits_a_stack() {
+    on_small_stack(|| {
+        for name in ["SkipDataset", "RepeatDataset", "TakeDataset", "ShuffleDataset", "PrefetchDataset"] {
+            let longer = |dataset: Tensor| match name {
+                "ShuffleDataset" => int64_op(name)
+                    .input(dataset)
+                    .input(Tensor::scalar(1i64))
+                    .input(Tensor::scalar(1i64))
+                    .input(Tensor::scalar(1i64))
+                    .run_one(),
+                _ => with_number(name, dataset, 1),
+            };
+            let mut dataset = range(2000);
+            let mut links = 1;
+            let status = loop {
+                match longer(dataset.clone()) {
+                    Ok(next) => dataset = next,
+                    Err(status) => break status,
+                }
+                links += 1;
+            };
+            assert_eq!(status.code(), Code::InvalidArgument);
+            assert!(status.text().contains("nested 1001 deep"), "{name}: {status}");
+            assert_eq!(links, 1000);
+            // A thousand links are walked along, asked and dropped by recursion.
+            let context = CallContext::of_step(&test_step());
+            let mut iterator = from_tensor(&dataset).unwrap().iterate(Nesting::default()).unwrap();
+            assert!(iterator.next(&context).unwrap().is_some(), "{name}");
+            from_tensor(&dataset).unwrap().cardinality();
+            let _ = iterator.is_ready();
+        }
+    });
+}
+
+#[test]
+fn a_dataset_that_is_zipped_with_itself_again_and_again_is_refused() {
+    let mut dataset = range(1);
+    let status = loop {
+        let zipped = op(
+            "ZipDataset",
+            &[DType::Int64, DType::Int64],
+            &[PartialShape::unknown(), PartialShape::unknown()],
+        );
+        match zipped.attr("N", 2i64).input(dataset.clone()).input(dataset.clone()).run_one() {
+            Ok(next) => dataset = next,
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(status.code(), Code::ResourceExhausted);
+}
+
+#[test]
+fn a_function_that_makes_datasets_of_itself_is_stopped() {
+    on_small_stack(|| {
+        let status = walk(&flat_mapped(range(1)).unwrap()).unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.text().contains("the same function"), "{status}");
+    });
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use tensorfleet_core::memory::Kept;
 use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
 use super::captured::{Captured, CapturedSpec};
 use super::dataset::{
-    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, SliceIterator, from_tensor, input, kernel,
-    positive, scalar, to_tensor,
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, SliceIterator, from_tensor, input,
+    keep, kept_bytes, kernel, positive, scalar, to_tensor,
 };
 use super::functional::check_results;
 use super::sequence::check_wanted;
@@ -48,6 +49,14 @@ const fn windowed(name: &'static str, signature: &'static str) -> Op {
 struct Few {
     spec: ElementSpec,
     elements: Arc<[Element]>,
+    _kept: Kept,
+}
+
+impl Few {
+    fn new(spec: ElementSpec, elements: Arc<[Element]>) -> Result<Few> {
+        let bytes = elements.iter().map(kept_bytes).fold(0, usize::saturating_add);
+        Ok(Few { spec, elements, _kept: Kept::new(bytes)? })
+    }
 }
 
 impl Dataset for Few {
@@ -55,7 +64,7 @@ impl Dataset for Few {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
+    fn iterate(self: Arc<Self>, _: Nesting) -> Result<Box<dyn DatasetIterator>> {
         Ok(Box::new(SliceIterator::new(self.elements.clone())))
     }
 
@@ -101,9 +110,16 @@ impl Dataset for Windows {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let input = self.input.clone().iterate()?;
-        Ok(Box::new(Sliding { dataset: self, input, buffer: VecDeque::new(), to_skip: 0, has_ended: false }))
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let input = self.input.clone().iterate(nesting.inner()?)?;
+        Ok(Box::new(Sliding {
+            dataset: self,
+            input,
+            buffer: VecDeque::new(),
+            kept: Kept::default(),
+            to_skip: 0,
+            has_ended: false,
+        }))
     }
 
     fn cardinality(&self) -> Cardinality {
@@ -120,6 +136,8 @@ struct Sliding {
     input: Box<dyn DatasetIterator>,
     /// Elements from the beginning of the next window on.
     buffer: VecDeque<Element>,
+    /// What they take.
+    kept: Kept,
     /// Elements between the last window and the next.
     to_skip: u64,
     has_ended: bool,
@@ -142,12 +160,14 @@ impl DatasetIterator for Sliding {
         }
         while (self.buffer.len() as u64) < self.dataset.reach && !self.has_ended {
             if let Some(element) = self.pull(ctx)? {
+                keep(&mut self.kept, &element)?;
                 self.buffer.push_back(element);
             }
         }
         let is_short = (self.buffer.len() as u64) < self.dataset.reach;
         if self.buffer.is_empty() || (is_short && self.dataset.drops_remainder) {
             self.buffer.clear();
+            self.kept.clear();
             return Ok(None);
         }
         let reach = usize::try_from(self.dataset.reach).unwrap_or(usize::MAX);
@@ -157,11 +177,13 @@ impl DatasetIterator for Sliding {
         let components = inner.dtypes.iter().zip(&inner.shapes).enumerate().map(|(index, (dtype, shape))| {
             let spec = ElementSpec { dtypes: vec![*dtype], shapes: vec![shape.clone()] };
             let component = |element: &&Element| element.get(index).cloned().into_iter().collect();
-            to_tensor(Arc::new(Few { spec, elements: chosen.iter().map(component).collect() }))
+            let tensors = chosen.iter().filter_map(|element| element.get(index));
+            let elements: Arc<[Element]> = chosen.iter().map(component).collect();
+            to_tensor(Arc::new(Few::new(spec, elements)?), tensors)
         });
         let window = components.collect::<Result<Element>>()?;
         let passed = self.dataset.shift.min(self.buffer.len() as u64);
-        self.buffer.drain(..passed as usize);
+        self.kept.remove(self.buffer.drain(..passed as usize).map(|element| kept_bytes(&element)).sum());
         self.to_skip = self.dataset.shift - passed;
         Ok(Some(window))
     }
@@ -202,8 +224,8 @@ impl Dataset for Groups {
         &self.spec
     }
 
-    fn iterate(self: Arc<Self>) -> Result<Box<dyn DatasetIterator>> {
-        let input = self.input.clone().iterate()?;
+    fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
+        let input = self.input.clone().iterate(nesting.inner()?)?;
         Ok(Box::new(Grouping {
             dataset: self,
             input,
@@ -211,6 +233,8 @@ impl Dataset for Groups {
             sizes: BTreeMap::new(),
             open: None,
             has_ended: false,
+            nesting,
+            kept: Kept::default(),
         }))
     }
 }
@@ -225,7 +249,13 @@ struct Grouping {
     /// What the reduction made of the window that was full last.
     open: Option<Box<dyn DatasetIterator>>,
     has_ended: bool,
+    nesting: Nesting,
+    /// What the groups take.
+    kept: Kept,
 }
+
+/// What a key takes, whose group may be empty for now.
+const KEY_BYTES: usize = 64;
 
 /// The number that a function of keys or sizes gave.
 fn number(results: &[Tensor], what: &str) -> Result<i64> {
@@ -250,6 +280,7 @@ impl Grouping {
         let size = number(&results, "window_size_func")?;
         ensure!(size > 0, InvalidArgument, "Window size must be greater than zero, but got {size}.");
         let size = usize::try_from(size).unwrap_or(usize::MAX);
+        self.kept.add(KEY_BYTES)?;
         self.sizes.insert(key, size);
         Ok(size)
     }
@@ -261,14 +292,16 @@ impl Grouping {
         ctx: &CallContext,
     ) -> Result<Box<dyn DatasetIterator>> {
         let spec = self.dataset.input.spec().clone();
-        let group = to_tensor(Arc::new(Few { spec, elements: elements.into() }))?;
+        let group = Few::new(spec, elements.into())?;
+        let elements = group.elements.clone();
+        let group = to_tensor(Arc::new(group), elements.iter().flatten())?;
         let results = self.dataset.reduce.call(ctx, vec![Tensor::scalar(key), group])?;
         let [result] = &results[..] else {
             return Err(Status::internal("the function was checked to return one dataset"));
         };
         let dataset = from_tensor(result)?;
         self.dataset.spec.check_dataset(dataset.spec())?;
-        dataset.iterate()
+        dataset.iterate(self.nesting.inner()?)
     }
 }
 
@@ -284,6 +317,7 @@ impl DatasetIterator for Grouping {
             }
             if self.has_ended {
                 let Some((key, elements)) = self.groups.pop_first() else { return Ok(None) };
+                self.kept.remove(elements.iter().map(kept_bytes).sum());
                 self.open = Some(self.reduce(key, elements, ctx)?);
                 continue;
             }
@@ -293,11 +327,13 @@ impl DatasetIterator for Grouping {
             };
             let key = number(&self.dataset.key.call(ctx, element.clone())?, "key_func")?;
             let size = self.window_size(key, ctx)?;
+            keep(&mut self.kept, &element)?;
             let group = self.groups.entry(key).or_default();
             group.push(element);
             if group.len() >= size {
                 let elements = std::mem::take(group);
                 self.groups.remove(&key);
+                self.kept.remove(elements.iter().map(kept_bytes).sum());
                 self.open = Some(self.reduce(key, elements, ctx)?);
             }
         }

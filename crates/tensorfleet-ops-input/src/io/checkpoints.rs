@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use tensorfleet_core::{Code, DType, PartialShape, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{Code, DType, PartialShape, Result, Shape, Status, Tensor, ensure, excerpt};
+use tensorfleet_files::FileAccess;
 use tensorfleet_files::bundle::{self, BundleReader, BundleWriter};
 use tensorfleet_files::slice_file::SliceFiles;
 use tensorfleet_files::tensor_slice::{ShapeAndSlice, TensorSlice};
@@ -94,7 +95,7 @@ fn restore_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 /// A path or name that an input holds.
 pub(super) fn text(bytes: &Bytes, what: &str) -> Result<String> {
     String::from_utf8(bytes.to_vec())
-        .map_err(|_| Status::invalid_argument(format!("{what} is not valid UTF-8: {bytes:?}")))
+        .map_err(|_| Status::invalid_argument(format!("{what} is not valid UTF-8: {}", excerpt(bytes))))
 }
 
 pub(super) fn texts(tensor: &Tensor, what: &str) -> Result<Vec<String>> {
@@ -141,7 +142,7 @@ fn save(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let prefix = prefix_in(ctx.input(0)?, "prefix")?;
         ctx.file_access().check_prefix(&prefix)?;
-        let mut writer = BundleWriter::create(&prefix)?.with_loops(ctx.loops());
+        let mut writer = BundleWriter::create(ctx.file_access(), &prefix)?.with_loops(ctx.loops());
         for (index, (name, spec)) in names_and_specs(ctx, count)?.iter().enumerate() {
             let tensor = ctx.input(FIRST_TENSOR + index)?;
             match spec {
@@ -160,7 +161,7 @@ fn restore(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let prefix = prefix_in(ctx.input(0)?, "prefix")?;
         ctx.file_access().check_prefix(&prefix)?;
         let wanted = names_and_specs(ctx, dtypes.len())?;
-        let reader = Checkpoint::open(&prefix, ctx.loops())?;
+        let reader = Checkpoint::open(ctx.file_access(), &prefix, ctx.loops())?;
         let mut total_bytes = 0usize;
         for ((name, spec), &dtype) in wanted.iter().zip(&dtypes) {
             total_bytes = total_bytes.saturating_add(check_stored(&reader, name, spec.as_ref(), dtype)?);
@@ -218,24 +219,25 @@ pub(super) enum Checkpoint {
 
 impl Checkpoint {
     /// As TensorFlow does, looks for files of the first format where there is no index of the second.
-    fn open(prefix: &str, loops: &Loops) -> Result<Checkpoint> {
-        match BundleReader::open(prefix) {
+    fn open(access: &FileAccess, prefix: &str, loops: &Loops) -> Result<Checkpoint> {
+        match BundleReader::open(access, prefix) {
             Ok(bundle) => Ok(Checkpoint::Bundle(bundle.with_loops(loops))),
-            Err(status) if status.code() == Code::NotFound => Checkpoint::open_slices(prefix),
+            Err(status) if status.code() == Code::NotFound => Checkpoint::open_slices(access, prefix),
             Err(status) => Err(status),
         }
     }
 
     /// The first format, in files that match a pattern.
-    pub(super) fn open_slices(pattern: &str) -> Result<Checkpoint> {
-        let files: Vec<String> =
-            files_matching(pattern).into_iter().filter(|path| Path::new(path).is_file()).collect();
+    pub(super) fn open_slices(access: &FileAccess, pattern: &str) -> Result<Checkpoint> {
+        let mut files = files_matching(access, pattern);
+        files.retain(|path| access.is_file(path));
         ensure!(
             !files.is_empty(),
             NotFound,
-            "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {pattern}"
+            "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {}",
+            excerpt(pattern)
         );
-        SliceFiles::open(&files).map(Checkpoint::Slices)
+        SliceFiles::open(access, &files).map(Checkpoint::Slices)
     }
 
     fn dtype_and_shape(&self, name: &str) -> Result<(DType, Shape)> {
@@ -279,13 +281,13 @@ fn merge(node: &NodeSpec<'_>) -> Result<KernelBox> {
             .iter()
             .chain([&&*destination])
             .try_for_each(|prefix| ctx.file_access().check_prefix(prefix))?;
-        bundle::merge(&prefixes, &destination, allow_missing)?;
+        bundle::merge(ctx.file_access(), &prefixes, &destination, allow_missing)?;
         if delete_old_dirs {
             let kept = Path::new(&destination).parent();
             for directory in prefixes.iter().map(|prefix| Path::new(prefix).parent()) {
                 if let Some(directory) = directory.filter(|_| directory != kept) {
                     // Parts share a directory, so all but the first find it gone; others may use it still.
-                    let _ = std::fs::remove_dir(directory);
+                    let _ = ctx.file_access().entry(directory).and_then(|directory| directory.remove_dir());
                 }
             }
         }

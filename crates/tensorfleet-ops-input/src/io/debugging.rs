@@ -1,14 +1,14 @@
 //! Assertions, printing, checks for numbers gone wrong, and the time.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use half::{bf16, f16};
-use tensorfleet_core::{DType, Element, PartialShape, Result, Status, Tensor, bail, clock, ensure};
+use tensorfleet_core::{DType, Element, PartialShape, Result, Status, Tensor, bail, clock, ensure, excerpt};
 use tensorfleet_files::io_status;
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -26,27 +26,27 @@ pub(crate) static OPS: &[Op] = &[
         .stateful()
         .shape(assert_shape)
         .kernel(assert)
-        .cost(Cost::Trivial),
+        .work(Work::Inputs),
     Op::new("Print", "input: T, data: U -> output: T")
         .gradient(print_gradient)
         .attrs("T: type; U: list(type) >= 0; message: string = ''; first_n: int = -1; summarize: int = 3")
         .stateful()
         .shape(same_as_input)
-        .kernel(print)
-        .cost(Cost::Trivial),
+        .kernel(print),
     Op::new("PrintV2", "input: string ->")
         .attrs("output_stream: string = 'stderr'; end: string = '\n'")
         .stateful()
         .shape(print_v2_shape)
-        .kernel(print_v2)
-        .cost(Cost::Trivial),
+        .kernel(print_v2),
     Op::new("CheckNumerics", "tensor: T -> output: T")
+        .work(Work::Inputs)
         .gradient(check_gradient)
         .attrs("T: {bfloat16, half, float, double}; message: string")
         .stateful()
         .shape(same_as_input)
         .kernel(|node| check_numerics(node, describe)),
     Op::new("CheckNumericsV2", "tensor: T -> output: T")
+        .work(Work::Inputs)
         .gradient(check_gradient)
         .attrs("T: {bfloat16, half, float, double}; message: string")
         .stateful()
@@ -73,7 +73,7 @@ fn assert(node: &NodeSpec<'_>) -> Result<KernelBox> {
         if condition.to_scalar::<bool>()? {
             return Ok(());
         }
-        let bracketed = |index| Ok(format!("[{}]", first_elements(ctx.input(index)?, summarize)));
+        let bracketed = |index| Ok(format!("[{}]", first_elements(ctx.input(index)?, summarize)?));
         let data: Vec<String> = (1..ctx.num_inputs()).map(bracketed).collect::<Result<_>>()?;
         Err(Status::invalid_argument(format!("assertion failed: {}", data.join(" "))))
     }))
@@ -88,7 +88,7 @@ fn print(node: &NodeSpec<'_>) -> Result<KernelBox> {
         if first_n < 0 || printed.fetch_add(1, Ordering::Relaxed) < first_n {
             let mut line = message.clone();
             for index in 1..ctx.num_inputs() {
-                line.push_str(&format!("[{}]", first_elements(ctx.input(index)?, summarize)));
+                line.push_str(&format!("[{}]", first_elements(ctx.input(index)?, summarize)?));
             }
             line.push('\n');
             // Nobody is left to tell if the error stream itself fails.
@@ -112,16 +112,15 @@ fn print_v2(node: &NodeSpec<'_>) -> Result<KernelBox> {
     ensure!(
         file.is_some() || known.contains(&stream.as_str()),
         InvalidArgument,
-        "Unknown output stream: {stream}, possible options are: {}, and file://PATH",
+        "Unknown output stream: {}, possible options are: {}, and file://PATH",
+        excerpt(&stream),
         known.join(", ")
     );
     Ok(KernelBox::from_fn(move |ctx| {
         let text = [&ctx.input(0)?.to_string_scalar()?[..], &end].concat();
         match &file {
             Some(path) => {
-                ctx.file_access().check(path)?;
-                let append = OpenOptions::new().create(true).append(true).open(path);
-                let written = append.and_then(|mut file| file.write_all(&text));
+                let written = ctx.file_access().append(path)?.write_all(&text);
                 return written.map_err(|error| io_status(Path::new(path), &error));
             }
             None if stream == "stdout" => drop(io::stdout().write_all(&text)),

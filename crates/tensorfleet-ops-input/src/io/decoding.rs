@@ -1,9 +1,12 @@
 //! Strings of bytes to numbers: `DecodeRaw` and `DecodeCSV`.
 
 use bytes::Bytes;
-use tensorfleet_core::{Buffer, DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{
+    Buffer, DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure, excerpt, memory,
+};
 
 use super::csv::{Format, fields};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -13,7 +16,7 @@ use tensorfleet_ops_tensor::strings::number_text::{parse_float, parse_integer};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("DecodeRaw", "bytes: string -> output: out_type").not_differentiable()
+    Op::new("DecodeRaw", "bytes: string -> output: out_type").work(Work::Inputs).not_differentiable()
         .attrs(
             "out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, \
              bfloat16}; little_endian: bool = true",
@@ -111,9 +114,12 @@ fn decode_csv(node: &NodeSpec<'_>) -> Result<KernelBox> {
                 "There should only be 1 default per field but field {index} has {count}"
             );
         }
-        let mut columns: Vec<Vec<Bytes>> = vec![Vec::with_capacity(records.num_elements()); dtypes.len()];
-        for (number, record) in records.as_strings()?.iter().enumerate() {
-            let mut row = fields(record, &format)?;
+        let mut columns: Vec<Vec<Bytes>> = Vec::with_capacity(dtypes.len());
+        for _ in &dtypes {
+            columns.push(memory::vec_with_room(records.num_elements())?);
+        }
+        for (number, record) in ctx.step.cancellation.unless_cancelled(records.as_strings()?).enumerate() {
+            let mut row = fields(record?, &format)?;
             if !selected.is_empty() {
                 row = selected.iter().filter_map(|&column| row.get(column as usize).cloned()).collect();
             }
@@ -128,6 +134,7 @@ fn decode_csv(node: &NodeSpec<'_>) -> Result<KernelBox> {
         }
         let shape = records.shape().clone();
         for (index, (column, &dtype)) in columns.iter().zip(&dtypes).enumerate() {
+            ctx.check_cancelled()?;
             let decoder = Column { index, missing: &missing, default: ctx.input(1 + index)? };
             let output = decoder.decode(column, dtype, &shape)?;
             ctx.set_output(index, output);
@@ -178,7 +185,7 @@ impl Column<'_> {
                     "Field {} in record {record} is not a valid {}: {}",
                     self.index,
                     T::DTYPE,
-                    String::from_utf8_lossy(text)
+                    excerpt(text)
                 ))
             }),
         };

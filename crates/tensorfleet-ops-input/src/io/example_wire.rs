@@ -77,6 +77,18 @@ impl FeatureView<'_> {
         self.dtype
     }
 
+    /// How many elements there can be at most.
+    pub(super) fn max_len(&self) -> usize {
+        let lists = self.lists.iter();
+        match self.dtype {
+            // Numbers that are packed take the fewest bytes.
+            DType::Float => lists.map(|list| list.len() / size_of::<f32>()).sum(),
+            DType::Int64 => lists.map(|list| list.len()).sum(),
+            // Strings are few, but may be long.
+            _ => lists.map(|list| Fields(list).take_while(Option::is_some).count()).sum(),
+        }
+    }
+
     /// Appends the elements of a list of floats; `None` if they cannot be read.
     pub(super) fn floats(&self, out: &mut Vec<f32>) -> Option<()> {
         self.elements(|content| match content {

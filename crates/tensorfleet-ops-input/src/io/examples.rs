@@ -1,10 +1,11 @@
 //! Parsing `tf.Example` records into tensors: dense ones of a known shape, sparse and ragged ones of any length.
 
 use bytes::Bytes;
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory};
 
 use super::checkpoints::text;
 use super::example_wire::{ExampleView, FeatureView};
+use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -206,8 +207,10 @@ fn run(
         "serialized examples must be a scalar or a vector, got shape {}",
         serialized.shape()
     );
+    let cancellation = &ctx.step.cancellation;
     let batch = Batch {
-        examples: look_into_all(serialized.as_strings()?)?,
+        cancellation,
+        examples: look_into_all(cancellation, serialized.as_strings()?)?,
         names,
         is_batched: serialized.shape().rank() == 1,
     };
@@ -234,9 +237,10 @@ fn run(
     Ok(())
 }
 
-fn look_into_all(serialized: &[Bytes]) -> Result<Vec<ExampleView<'_>>> {
-    let look = |(row, record)| ExampleView::of(record).ok_or_else(|| unreadable(row));
-    serialized.iter().enumerate().map(look).collect()
+fn look_into_all<'a>(cancellation: &Cancellation, serialized: &'a [Bytes]) -> Result<Vec<ExampleView<'a>>> {
+    let look =
+        |(row, record): (usize, Result<&'a Bytes>)| ExampleView::of(record?).ok_or_else(|| unreadable(row));
+    cancellation.unless_cancelled(serialized).enumerate().map(look).collect()
 }
 
 #[cold]
@@ -261,9 +265,9 @@ impl Values {
 
     fn with_capacity(dtype: DType, count: usize) -> Result<Values> {
         match dtype {
-            DType::Float => Ok(Values::Floats(Vec::with_capacity(count))),
-            DType::Int64 => Ok(Values::Integers(Vec::with_capacity(count))),
-            DType::String => Ok(Values::Strings(Vec::with_capacity(count))),
+            DType::Float => memory::vec_with_room(count).map(Values::Floats),
+            DType::Int64 => memory::vec_with_room(count).map(Values::Integers),
+            DType::String => memory::vec_with_room(count).map(Values::Strings),
             other => Err(no_kernel(other)),
         }
     }
@@ -285,21 +289,30 @@ impl Values {
     }
 
     /// Appends a feature's values, which are of the same type; `None` if they cannot be read.
-    fn extend(&mut self, feature: &FeatureView<'_>) -> Option<()> {
-        match self {
-            Values::Floats(values) => feature.floats(values),
-            Values::Integers(values) => feature.integers(values),
-            Values::Strings(values) => feature.strings(values),
-        }
+    fn extend(&mut self, feature: &FeatureView<'_>) -> Result<Option<()>> {
+        let more = feature.max_len();
+        Ok(match self {
+            Values::Floats(values) => {
+                memory::make_room(values, more)?;
+                feature.floats(values)
+            }
+            Values::Integers(values) => {
+                memory::make_room(values, more)?;
+                feature.integers(values)
+            }
+            Values::Strings(values) => {
+                memory::make_room(values, more)?;
+                feature.strings(values)
+            }
+        })
     }
 
     fn extend_from_tensor(&mut self, tensor: &Tensor) -> Result<()> {
         match self {
-            Values::Floats(values) => values.extend_from_slice(tensor.as_slice()?),
-            Values::Integers(values) => values.extend_from_slice(tensor.as_slice()?),
-            Values::Strings(values) => values.extend_from_slice(tensor.as_strings()?),
+            Values::Floats(values) => memory::append(values, tensor.as_slice()?),
+            Values::Integers(values) => memory::append(values, tensor.as_slice()?),
+            Values::Strings(values) => memory::append(values, tensor.as_strings()?),
         }
-        Ok(())
     }
 
     fn into_tensor(self, dims: &[usize]) -> Result<Tensor> {
@@ -319,6 +332,7 @@ struct SparseColumn {
 
 /// Decoded examples.
 struct Batch<'a> {
+    cancellation: &'a Cancellation,
     examples: Vec<ExampleView<'a>>,
     names: &'a [Bytes],
     /// Whether the examples are a batch, even of one.
@@ -337,6 +351,7 @@ impl<'a> Batch<'a> {
 
     /// Appends the values of a feature; says whether it is there.
     fn append(&self, values: &mut Values, row: usize, key: &str) -> Result<bool> {
+        self.cancellation.check()?;
         let Some(feature) = self.feature(row, key)? else { return Ok(false) };
         let (dtype, found) = (values.dtype(), feature.dtype());
         ensure!(
@@ -345,14 +360,14 @@ impl<'a> Batch<'a> {
             "Name: {}, Key: {key}, Index: {row}.  Data types don't match. Expected type: {dtype}, got: {found}",
             self.name(row)
         );
-        values.extend(&feature).ok_or_else(|| unreadable(row))?;
+        values.extend(&feature)?.ok_or_else(|| unreadable(row))?;
         Ok(true)
     }
 
     /// All values of a feature, and how many each example has.
     fn gather(&self, key: &str, dtype: DType) -> Result<(Values, Vec<usize>)> {
         let mut values = Values::new(dtype)?;
-        let mut lengths = Vec::with_capacity(self.examples.len());
+        let mut lengths = memory::vec_with_room(self.examples.len())?;
         for row in 0..self.examples.len() {
             let before = values.len();
             self.append(&mut values, row, key)?;
@@ -364,7 +379,7 @@ impl<'a> Batch<'a> {
     fn sparse(&self, key: &str, dtype: DType) -> Result<SparseColumn> {
         let (values, lengths) = self.gather(key, dtype)?;
         let widest = lengths.iter().copied().max().unwrap_or(0) as i64;
-        let mut indices = Vec::new();
+        let mut indices = memory::vec_with_room(values.len() * (1 + usize::from(self.is_batched)))?;
         for (row, &length) in lengths.iter().enumerate() {
             for column in 0..length as i64 {
                 if self.is_batched {
@@ -385,13 +400,14 @@ impl<'a> Batch<'a> {
     fn ragged(&self, key: &str, dtype: DType, split_type: DType) -> Result<(Tensor, Tensor)> {
         ensure!(self.is_batched, Unimplemented, "ragged features of a single example (key {key})");
         let (values, lengths) = self.gather(key, dtype)?;
-        let mut splits = vec![0i64];
+        let mut splits = memory::vec_with_room(lengths.len() + 1)?;
+        splits.push(0i64);
         for length in lengths {
             splits.push(splits[splits.len() - 1] + length as i64);
         }
         let count = values.len();
         let splits = match split_type {
-            DType::Int32 => Tensor::vector(&splits.iter().map(|&split| split as i32).collect::<Vec<_>>())?,
+            DType::Int32 => Tensor::vector(&memory::collect(splits.iter().map(|&split| split as i32))?)?,
             _ => Tensor::vector(&splits)?,
         };
         Ok((values.into_tensor(&[count])?, splits))

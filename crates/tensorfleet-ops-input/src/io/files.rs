@@ -1,10 +1,9 @@
 //! Whole files: reading, writing, and finding them by pattern.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tensorfleet_core::{PartialShape, Result, Tensor, ensure};
-use tensorfleet_files::{AtomicFile, io_status};
+use tensorfleet_files::{AtomicFile, FileAccess};
 
 use super::checkpoints::text;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -44,15 +43,12 @@ fn path_in(ctx: &Context<'_>) -> Result<PathBuf> {
         "Input filename tensor must be scalar, but had shape: {}",
         name.shape()
     );
-    let path = PathBuf::from(text(name.to_string_scalar()?, "filename")?);
-    ctx.file_access().check(&path)?;
-    Ok(path)
+    Ok(PathBuf::from(text(name.to_string_scalar()?, "filename")?))
 }
 
 fn read_file(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
-        let path = path_in(ctx)?;
-        let contents = fs::read(&path).map_err(|error| io_status(&path, &error))?;
+        let contents = ctx.file_access().read(path_in(ctx)?)?;
         ctx.set_output(0, Tensor::string(contents));
         Ok(())
     }))
@@ -70,9 +66,9 @@ fn write_file(_: &NodeSpec<'_>) -> Result<KernelBox> {
             contents.shape()
         );
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            fs::create_dir_all(directory).map_err(|error| io_status(directory, &error))?;
+            ctx.file_access().create_dir_all(directory)?;
         }
-        let mut file = AtomicFile::create(path)?;
+        let mut file = AtomicFile::create(ctx.file_access(), path)?;
         file.write(contents.to_string_scalar()?)?;
         file.commit()
     }))
@@ -84,10 +80,9 @@ fn matching_files(_: &NodeSpec<'_>) -> Result<KernelBox> {
         let mut found = Vec::new();
         for pattern in ctx.input(0)?.as_strings()? {
             let pattern = text(pattern, "pattern")?;
-            // Nothing outside is even listed; what a link inside leads to is checked one by one.
             ctx.file_access().check(fixed_part(&pattern))?;
-            let is_allowed = |path: &String| ctx.file_access().check(path).is_ok();
-            found.extend(files_matching(&pattern).into_iter().filter(is_allowed));
+            // What a link inside leads to may be outside: that is not listed.
+            found.extend(files_matching(ctx.file_access(), &pattern));
         }
         found.sort();
         let count = found.len();
@@ -97,9 +92,9 @@ fn matching_files(_: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// Whether a step may touch every file that matches.
-pub(super) fn check_pattern(ctx: &Context<'_>, pattern: &str) -> Result<()> {
-    ctx.file_access().check(fixed_part(pattern))?;
-    files_matching(pattern).iter().try_for_each(|path| ctx.file_access().check(path))
+pub(super) fn check_pattern(access: &FileAccess, pattern: &str) -> Result<()> {
+    access.check(fixed_part(pattern))?;
+    paths_matching(access, pattern).iter().try_for_each(|path| access.check(path))
 }
 
 /// The directory a pattern begins with, before the first wild card.
@@ -114,8 +109,15 @@ fn fixed_part(pattern: &str) -> &str {
     }
 }
 
-/// The existing files that match. Wild cards stand for parts of one name, never for several.
-pub(super) fn files_matching(pattern: &str) -> Vec<String> {
+/// The existing files that match, and that may be touched.
+pub(super) fn files_matching(access: &FileAccess, pattern: &str) -> Vec<String> {
+    let mut found = paths_matching(access, pattern);
+    found.retain(|path| access.exists(path));
+    found
+}
+
+/// The paths that match: some of those without wild cards may not exist. Wild cards stand for parts of one name, never for several.
+fn paths_matching(access: &FileAccess, pattern: &str) -> Vec<String> {
     let (root, rest) = match pattern.strip_prefix('/') {
         Some(rest) => ("/", rest),
         None => ("", pattern),
@@ -130,22 +132,21 @@ pub(super) fn files_matching(pattern: &str) -> Vec<String> {
             false => found.iter().map(|directory| join(directory, name)).collect(),
             true => {
                 let matching = |directory: &String| {
-                    let names = names_in(directory).into_iter().filter(|found| matches(name, found));
+                    let names = names_in(access, directory).into_iter().filter(|found| matches(name, found));
                     names.map(|name| join(directory, &name)).collect::<Vec<_>>()
                 };
                 found.iter().flat_map(matching).collect()
             }
         };
     }
-    found.retain(|path| Path::new(path).exists());
     found
 }
 
 /// The names in a directory; one that cannot be read has none.
-fn names_in(directory: &str) -> Vec<String> {
+fn names_in(access: &FileAccess, directory: &str) -> Vec<String> {
     let directory = if directory.is_empty() { "." } else { directory };
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    let names = access.names_in(directory).unwrap_or_default();
+    names.into_iter().filter_map(|name| name.into_string().ok()).collect()
 }
 
 /// Whether a name matches a pattern of `*`, `?` and `[a-z]`.

@@ -7,7 +7,7 @@
 
 use half::f16;
 use num_traits::{AsPrimitive, Float};
-use tensorfleet_core::{DType, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Result, Shape, Tensor, bail, ensure, memory};
 use tensorfleet_proto::tensorflow::summary::{Image, Value, value};
 
 use super::images;
@@ -45,13 +45,13 @@ fn image_summary(node: &NodeSpec<'_>) -> Result<KernelBox> {
             color.len()
         );
         let count = batch.min(max_images as usize);
-        let mut values = Vec::with_capacity(count);
+        let mut values = memory::vec_with_room(count)?;
         for index in 0..count {
             let tag = if max_images > 1 { format!("{base}/image/{index}") } else { format!("{base}/image") };
             let range = index * height * width * channels..(index + 1) * height * width * channels;
             let pixels = dispatch!(tensor.dtype(), T in [u8, f32, f16, f64] => {
                 let values = tensor.as_slice::<T>()?.get(range).unwrap_or_default();
-                Ok(T::to_pixels(values, channels, color))
+                T::to_pixels(values, channels, color)
             })?;
             values.push(image(tag, &pixels, [height, width, channels])?);
         }
@@ -83,19 +83,19 @@ fn image(tag: String, pixels: &[u8], [height, width, channels]: [usize; 3]) -> R
 /// Elements of images.
 trait Pixels: Sized {
     /// The bytes of one image.
-    fn to_pixels(values: &[Self], channels: usize, bad_color: &[u8]) -> Vec<u8>;
+    fn to_pixels(values: &[Self], channels: usize, bad_color: &[u8]) -> Result<Vec<u8>>;
 }
 
 impl Pixels for u8 {
-    fn to_pixels(values: &[u8], _: usize, _: &[u8]) -> Vec<u8> {
-        values.to_vec()
+    fn to_pixels(values: &[u8], _: usize, _: &[u8]) -> Result<Vec<u8>> {
+        memory::copy_of(values)
     }
 }
 
 macro_rules! scaled_pixels {
     ($($float:ty),*) => {
         $(impl Pixels for $float {
-            fn to_pixels(values: &[$float], channels: usize, bad_color: &[u8]) -> Vec<u8> {
+            fn to_pixels(values: &[$float], channels: usize, bad_color: &[u8]) -> Result<Vec<u8>> {
                 scaled(values, channels, bad_color)
             }
         })*
@@ -104,7 +104,7 @@ macro_rules! scaled_pixels {
 
 scaled_pixels!(f16, f32, f64);
 
-fn scaled<F>(values: &[F], channels: usize, bad_color: &[u8]) -> Vec<u8>
+fn scaled<F>(values: &[F], channels: usize, bad_color: &[u8]) -> Result<Vec<u8>>
 where
     F: Float + AsPrimitive<f32> + AsPrimitive<f64>,
     f32: AsPrimitive<F>,
@@ -121,7 +121,7 @@ where
     let largest = if min < 0.0 { max.abs().max(min.abs()) } else { max };
     let scale: F = if largest < ZERO_THRESHOLD { F::zero() } else { (brightest / largest).as_() };
     let offset: F = AsPrimitive::<F>::as_(offset);
-    let mut pixels = Vec::with_capacity(values.len());
+    let mut pixels = memory::vec_with_room(values.len())?;
     for pixel in values.chunks_exact(channels) {
         if is_finite(&pixel) {
             pixels.extend(pixel.iter().map(|&value| to_byte((value * scale + offset).as_())));
@@ -129,7 +129,7 @@ where
             pixels.extend(bad_color.iter().take(channels));
         }
     }
-    pixels
+    Ok(pixels)
 }
 
 /// The cast of TensorFlow on x86, which shows when half precision overflows: what no integer can hold becomes 0.
@@ -157,27 +157,31 @@ mod tests {
         summary.value.into_iter().map(|value| value.tag).collect()
     }
 
+    fn pixels<T: Pixels>(values: &[T], channels: usize, bad_color: &[u8]) -> Vec<u8> {
+        T::to_pixels(values, channels, bad_color).unwrap()
+    }
+
     /// All expected pixels are TensorFlow 2.21's.
     #[test]
     fn floats_are_scaled_as_tensorflow_scales_them() {
-        assert_eq!(f32::to_pixels(&[-1.0, 0.0, 0.5, 1.0], 1, &RED), [1, 128, 191, 255]);
-        assert_eq!(f32::to_pixels(&[0.1, 0.0, 0.5, 2.0], 1, &RED), [12, 0, 63, 255]);
-        assert_eq!(f64::to_pixels(&[0.1, 0.0, 0.5, -2.0], 1, &RED), [134, 128, 159, 1]);
-        assert_eq!(f64::to_pixels(&[1e300, 1000.0, -3.0], 1, &RED), [128, 128, 128]);
-        assert_eq!(f32::to_pixels(&[1e-7, -1e-7], 1, &RED), [128, 128]);
-        assert_eq!(f32::to_pixels(&[1e-6, 9e-7, 0.0], 1, &RED), [255, 229, 0]);
-        let half = |values: [f32; 3]| f16::to_pixels(&values.map(f16::from_f32), 1, &RED);
+        assert_eq!(pixels::<f32>(&[-1.0, 0.0, 0.5, 1.0], 1, &RED), [1, 128, 191, 255]);
+        assert_eq!(pixels::<f32>(&[0.1, 0.0, 0.5, 2.0], 1, &RED), [12, 0, 63, 255]);
+        assert_eq!(pixels::<f64>(&[0.1, 0.0, 0.5, -2.0], 1, &RED), [134, 128, 159, 1]);
+        assert_eq!(pixels::<f64>(&[1e300, 1000.0, -3.0], 1, &RED), [128, 128, 128]);
+        assert_eq!(pixels::<f32>(&[1e-7, -1e-7], 1, &RED), [128, 128]);
+        assert_eq!(pixels::<f32>(&[1e-6, 9e-7, 0.0], 1, &RED), [255, 229, 0]);
+        let half = |values: [f32; 3]| pixels::<f16>(&values.map(f16::from_f32), 1, &RED);
         assert_eq!(half([65504.0, 1000.0, -3.0]), [255, 130, 128]);
         assert_eq!(half([6e-8, 9e-7, 1e-5]), [0, 0, 0]);
-        assert_eq!(u8::to_pixels(&[7, 255, 0], 3, &RED), [7, 255, 0]);
+        assert_eq!(pixels::<u8>(&[7, 255, 0], 3, &RED), [7, 255, 0]);
     }
 
     #[test]
     fn pixels_that_are_no_number_have_the_bad_color() {
         let (nan, inf) = (f32::NAN, f32::INFINITY);
         let values = [0.1, nan, 1.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 2.0, inf, -inf];
-        assert_eq!(f32::to_pixels(&values, 3, &RED), [255, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0]);
-        assert_eq!(f32::to_pixels(&[nan, nan], 1, &[1, 2, 3]), [1, 1]);
+        assert_eq!(pixels::<f32>(&values, 3, &RED), [255, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0]);
+        assert_eq!(pixels::<f32>(&[nan, nan], 1, &[1, 2, 3]), [1, 1]);
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn save(has_slices: bool) -> Result<KernelBox> {
                 }
             }
         }
-        writer.finish(&path)
+        writer.finish(ctx.file_access(), &path)
     }))
 }
 
@@ -100,8 +100,8 @@ fn restore(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let name = prefix_in(ctx.input(1)?, "tensor_name")?;
         let spec = if has_slice { prefix_in(ctx.input(2)?, "shape_and_slice")? } else { String::new() };
         let spec = if spec.is_empty() { None } else { Some(ShapeAndSlice::parse(&spec)?) };
-        check_pattern(ctx, &pattern)?;
-        let files = Checkpoint::open_slices(&pattern)?;
+        check_pattern(ctx.file_access(), &pattern)?;
+        let files = Checkpoint::open_slices(ctx.file_access(), &pattern)?;
         check_stored(&files, &name, spec.as_ref(), dtype)?;
         let tensor = match &spec {
             None => files.read(&name)?,

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use num_traits::AsPrimitive;
 use prost::Message;
-use tensorfleet_core::{PartialShape, Result, Status, Tensor, bail, ensure};
+use tensorfleet_core::{PartialShape, Result, Status, Tensor, bail, ensure, memory};
 use tensorfleet_proto::tensorflow::summary::{Audio, Value, value};
 use tensorfleet_proto::tensorflow::{Summary, SummaryMetadata};
 
 use super::checkpoints::text;
 use super::histogram::histogram;
 use super::wav;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -21,6 +22,7 @@ use tensorfleet_numeric::dispatch;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("ScalarSummary", "tags: string, values: T -> summary: string")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("T: real")
         .shape(scalars)
@@ -31,11 +33,13 @@ pub(crate) static OPS: &[Op] = &[
         .shape(tagged_shape)
         .kernel(histogram_summary),
     Op::new("MergeSummary", "inputs: N * string -> summary: string")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("N: int >= 1")
         .shape(scalars)
         .kernel(merge_summary),
     Op::new("TensorSummary", "tensor: T -> summary: string")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("T: type; description: string = ''; labels: list(string) = []; display_name: string = ''")
         .shape(scalars)
@@ -44,6 +48,7 @@ pub(crate) static OPS: &[Op] = &[
         "TensorSummaryV2",
         "tag: string, tensor: T, serialized_summary_metadata: string -> summary: string",
     )
+    .work(Work::Inputs)
     .not_differentiable()
     .attrs("T: type")
     .shape(tagged_shape)
@@ -81,7 +86,7 @@ pub(super) fn tagged(tag: String, value: value::Value) -> Value {
 
 fn as_doubles(tensor: &Tensor) -> Result<Vec<f64>> {
     dispatch!(tensor.dtype(), T in real => {
-        Ok(tensor.as_slice::<T>()?.iter().map(|&value| AsPrimitive::<f64>::as_(value)).collect())
+        memory::collect(tensor.as_slice::<T>()?.iter().map(|&value| AsPrimitive::<f64>::as_(value)))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Sound as a WAV file of 16-bit samples.
 
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Result, Status, memory};
 
 const BYTES_PER_SAMPLE: usize = 2;
 const HEADER_BYTES: u32 = 36;
@@ -13,7 +13,7 @@ pub(super) fn encode(samples: &[f32], sample_rate: u32, channels: usize) -> Resu
     let file_bytes = data_bytes.checked_add(HEADER_BYTES).ok_or_else(too_large)?;
     let frame_bytes = u16::try_from(channels * BYTES_PER_SAMPLE).map_err(|_| too_large())?;
     let bytes_per_second = sample_rate.checked_mul(frame_bytes as u32).ok_or_else(too_large)?;
-    let mut file = Vec::with_capacity(8 + file_bytes as usize);
+    let mut file = memory::vec_with_room(8 + file_bytes as usize)?;
     file.extend_from_slice(b"RIFF");
     file.extend_from_slice(&file_bytes.to_le_bytes());
     file.extend_from_slice(b"WAVEfmt ");

@@ -5,6 +5,7 @@
 
 use tensorfleet_core::{PartialShape, Result, bail, ensure};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads, Symbol, apply, apply2, apply3, unary_gradients};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -28,6 +29,7 @@ const RELU_TYPES: &str =
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Relu", "features: T -> activations: T")
+        .work(Work::Inputs)
         .attrs(RELU_TYPES)
         .shape(same_as_input)
         .kernel(relu)
@@ -36,6 +38,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(relu_grad)
         .gradient(relu_grad_gradient),
     Op::new("Relu6", "features: T -> activations: T")
+        .work(Work::Inputs)
         .attrs("T: real")
         .shape(same_as_input)
         .kernel(relu6)
@@ -124,11 +127,11 @@ fn softplus_grad_gradient(d: &mut Differential<'_>) -> Result<Grads> {
 }
 
 const fn activation(name: &'static str, attrs: &'static str) -> Op {
-    Op::new(name, "features: T -> activations: T").attrs(attrs).shape(same_as_input)
+    Op::new(name, "features: T -> activations: T").work(Work::Inputs).attrs(attrs).shape(same_as_input)
 }
 
 const fn gradient(name: &'static str, signature: &'static str, attrs: &'static str) -> Op {
-    Op::new(name, signature).attrs(attrs).shape(same_shapes)
+    Op::new(name, signature).work(Work::Inputs).attrs(attrs).shape(same_shapes)
 }
 
 /// Shape rule: two inputs of one shape give one output of that shape.

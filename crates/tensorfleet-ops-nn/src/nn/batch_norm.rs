@@ -3,8 +3,9 @@
 //! In training, `y` uses the biased variance of the batch, while the variance *output* (for moving averages) is
 //! the unbiased one. The reserve outputs carry mean and biased variance to the gradient.
 
-use tensorfleet_core::{PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -20,7 +21,7 @@ pub(crate) static OPS: &[Op] = &[
         "FusedBatchNorm",
         "x: T, scale: T, offset: T, mean: T, variance: T -> y: T, batch_mean: T, batch_variance: T, \
          reserve_space_1: T, reserve_space_2: T",
-    )
+    ).work(Work::Inputs)
     .attrs(
         "T: {float}; epsilon: float = 0.0001; exponential_avg_factor: float = 1.0; \
          data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
@@ -31,7 +32,7 @@ pub(crate) static OPS: &[Op] = &[
         "FusedBatchNormV2",
         "x: T, scale: U, offset: U, mean: U, variance: U -> y: T, batch_mean: U, batch_variance: U, \
          reserve_space_1: U, reserve_space_2: U",
-    )
+    ).work(Work::Inputs)
     .attrs(
         "T: {half, bfloat16, float}; U: {float}; epsilon: float = 0.0001; exponential_avg_factor: float = 1.0; \
          data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
@@ -42,7 +43,7 @@ pub(crate) static OPS: &[Op] = &[
         "FusedBatchNormV3",
         "x: T, scale: U, offset: U, mean: U, variance: U -> y: T, batch_mean: U, batch_variance: U, \
          reserve_space_1: U, reserve_space_2: U, reserve_space_3: U",
-    )
+    ).work(Work::Inputs)
     .attrs(
         "T: {half, bfloat16, float}; U: {bfloat16, float}; epsilon: float = 0.0001; \
          exponential_avg_factor: float = 1.0; data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'; \
@@ -54,7 +55,7 @@ pub(crate) static OPS: &[Op] = &[
         "FusedBatchNormGrad",
         "y_backprop: T, x: T, scale: T, reserve_space_1: T, reserve_space_2: T -> x_backprop: T, \
          scale_backprop: T, offset_backprop: T, reserve_space_3: T, reserve_space_4: T",
-    )
+    ).work(Work::Inputs)
     .attrs(
         "T: {float}; epsilon: float = 0.0001; data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
     )
@@ -64,7 +65,7 @@ pub(crate) static OPS: &[Op] = &[
         "FusedBatchNormGradV2",
         "y_backprop: T, x: T, scale: float, reserve_space_1: U, reserve_space_2: U -> x_backprop: T, \
          scale_backprop: U, offset_backprop: U, reserve_space_3: U, reserve_space_4: U",
-    )
+    ).work(Work::Inputs)
     .attrs(
         "T: {half, bfloat16, float}; U: {float}; epsilon: float = 0.0001; \
          data_format: {'NHWC', 'NCHW'} = 'NHWC'; is_training: bool = true",
@@ -75,7 +76,7 @@ pub(crate) static OPS: &[Op] = &[
         "FusedBatchNormGradV3",
         "y_backprop: T, x: T, scale: float, reserve_space_1: U, reserve_space_2: U, reserve_space_3: U -> \
          x_backprop: T, scale_backprop: U, offset_backprop: U, reserve_space_4: U, reserve_space_5: U",
-    )
+    ).work(Work::Inputs)
     .attrs(
         "T: {half, bfloat16, float}; U: {float}; epsilon: float = 0.0001; \
          data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'; is_training: bool = true",
@@ -149,14 +150,14 @@ impl Channels {
         loops: &Loops,
         x: &[f32],
         terms: impl Fn(usize, f64, usize) -> [f64; 2] + Send + Sync,
-    ) -> Vec<[f64; 2]> {
-        let mut total = vec![[0.0; 2]; self.count];
+    ) -> Result<Vec<[f64; 2]>> {
+        let mut total = memory::vec_of([0.0; 2], self.count)?;
         if x.is_empty() {
-            return total;
+            return Ok(total);
         }
         let rows_per_block = (4096 / (self.count * self.inner)).max(1);
         let block_len = rows_per_block * self.count * self.inner;
-        let mut partial = vec![[0.0; 2]; self.outer.div_ceil(rows_per_block) * self.count];
+        let mut partial = memory::vec_of([0.0; 2], self.outer.div_ceil(rows_per_block) * self.count)?;
         loops.chunks_mut(&mut partial, self.count, block_len * 100, |first, partial| {
             let blocks = x[first * block_len..].chunks(block_len).enumerate();
             for (sums, (at, block)) in partial.chunks_mut(self.count).zip(blocks) {
@@ -175,7 +176,7 @@ impl Channels {
                 *total = [total[0] + part[0], total[1] + part[1]];
             });
         }
-        total
+        Ok(total)
     }
 
     /// Writes `value(position, channel)` everywhere.
@@ -246,15 +247,15 @@ fn norm(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let elements = floats_of(x)?;
         let statistics = if norm.is_training {
             let old = if factor == 1.0 { None } else { Some((given(3, "mean")?, given(4, "variance")?)) };
-            Statistics::of_batch(ctx.loops(), &elements, &channels, old, factor)
+            Statistics::of_batch(ctx.loops(), &elements, &channels, old, factor)?
         } else {
-            Statistics::given(given(3, "mean")?, given(4, "variance")?)
+            Statistics::given(given(3, "mean")?, given(4, "variance")?)?
         };
         // TensorFlow 2.21 has the same answer for an empty batch, in training or not.
         let statistics =
-            if elements.is_empty() { Statistics::of_nothing(channels.count) } else { statistics };
-        let gains: Vec<f32> =
-            statistics.variance.iter().zip(scale).map(|(&v, &s)| norm.inverse_deviation(v) * s).collect();
+            if elements.is_empty() { Statistics::of_nothing(channels.count)? } else { statistics };
+        let gain = |(&v, &s): (&f32, &f32)| norm.inverse_deviation(v) * s;
+        let gains = memory::collect(statistics.variance.iter().zip(scale).map(gain))?;
         let y = build_floats(x.dtype(), x.shape().clone(), |out| {
             channels.fill(ctx.loops(), out, |at, channel| {
                 (elements[at] - statistics.mean[channel]) * gains[channel] + offset[channel]
@@ -282,14 +283,20 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn given(mean: &[f32], variance: &[f32]) -> Statistics {
-        let (mean, variance) = (mean.to_vec(), variance.to_vec());
-        Statistics { new_mean: mean.clone(), new_variance: variance.clone(), mean, variance }
+    fn given(mean: &[f32], variance: &[f32]) -> Result<Statistics> {
+        let copy = memory::copy_of;
+        Ok(Statistics {
+            mean: copy(mean)?,
+            variance: copy(variance)?,
+            new_mean: copy(mean)?,
+            new_variance: copy(variance)?,
+        })
     }
 
-    fn of_nothing(channels: usize) -> Statistics {
-        let (none, zeros) = (vec![f32::NAN; channels], vec![0.0; channels]);
-        Statistics { mean: zeros.clone(), variance: zeros, new_mean: none.clone(), new_variance: none }
+    fn of_nothing(channels: usize) -> Result<Statistics> {
+        let all = |value: f32| memory::vec_of(value, channels);
+        let (new_mean, new_variance) = (all(f32::NAN)?, all(f32::NAN)?);
+        Ok(Statistics { mean: all(0.0)?, variance: all(0.0)?, new_mean, new_variance })
     }
 
     fn of_batch(
@@ -298,23 +305,23 @@ impl Statistics {
         channels: &Channels,
         old: Option<(&[f32], &[f32])>,
         factor: f32,
-    ) -> Statistics {
+    ) -> Result<Statistics> {
         let population = channels.population() as f64;
-        let means: Vec<f64> =
-            channels.sums(loops, x, |_, x, _| [x, 0.0]).iter().map(|[sum, _]| sum / population).collect();
+        let sums = channels.sums(loops, x, |_, x, _| [x, 0.0])?;
+        let means = memory::collect(sums.iter().map(|[sum, _]| sum / population))?;
         let squares =
-            channels.sums(loops, x, |_, x, channel| [(x - means[channel]) * (x - means[channel]), 0.0]);
-        let mean: Vec<f32> = means.iter().map(|&mean| mean as f32).collect();
-        let variance: Vec<f32> = squares.iter().map(|[sum, _]| (sum / population) as f32).collect();
+            channels.sums(loops, x, |_, x, channel| [(x - means[channel]) * (x - means[channel]), 0.0])?;
+        let mean = memory::collect(means.iter().map(|&mean| mean as f32))?;
+        let variance = memory::collect(squares.iter().map(|[sum, _]| (sum / population) as f32))?;
         let unbiased = (population / (population - 1.0).max(1.0)) as f32;
-        let mut new_mean = mean.clone();
-        let mut new_variance: Vec<f32> = variance.iter().map(|&variance| variance * unbiased).collect();
+        let mut new_mean = memory::copy_of(&mean)?;
+        let mut new_variance = memory::collect(variance.iter().map(|&variance| variance * unbiased))?;
         if let Some((old_mean, old_variance)) = old {
             for (new, old) in [(&mut new_mean, old_mean), (&mut new_variance, old_variance)] {
                 new.iter_mut().zip(old).for_each(|(new, old)| *new = (1.0 - factor) * old + factor * *new);
             }
         }
-        Statistics { mean, variance, new_mean, new_variance }
+        Ok(Statistics { mean, variance, new_mean, new_variance })
     }
 }
 
@@ -340,21 +347,19 @@ fn norm_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let sums = channels.sums(ctx.loops(), &x, |at, x, channel| {
             let gradient = f64::from(gradient[at]);
             [gradient, gradient * (x - mean[channel] as f64)]
-        });
+        })?;
         let population = channels.population().max(1) as f64;
-        let inverse: Vec<f32> = variance.iter().map(|&variance| norm.inverse_deviation(variance)).collect();
+        let inverse = memory::collect(variance.iter().map(|&variance| norm.inverse_deviation(variance)))?;
         // dx = gain * (dy - shift - slope * (x - mean)); the last two vanish if the statistics are constants.
-        let terms: Vec<[f32; 3]> = (0..channels.count)
-            .map(|channel| {
-                let gain = scale[channel] * inverse[channel];
-                if !norm.is_training {
-                    return [gain, 0.0, 0.0];
-                }
-                let [sum, product] = sums[channel];
-                let deviation = variance[channel] as f64 + norm.epsilon as f64;
-                [gain, (sum / population) as f32, (product / population / deviation) as f32]
-            })
-            .collect();
+        let terms: Vec<[f32; 3]> = memory::collect((0..channels.count).map(|channel| {
+            let gain = scale[channel] * inverse[channel];
+            if !norm.is_training {
+                return [gain, 0.0, 0.0];
+            }
+            let [sum, product] = sums[channel];
+            let deviation = variance[channel] as f64 + norm.epsilon as f64;
+            [gain, (sum / population) as f32, (product / population / deviation) as f32]
+        }))?;
         let backprop = build_floats(dtype, shape, |out| {
             channels.fill(ctx.loops(), out, |at, channel| {
                 let [gain, shift, slope] = terms[channel];
@@ -362,9 +367,9 @@ fn norm_grad(node: &NodeSpec<'_>) -> Result<KernelBox> {
             });
             Ok(())
         })?;
-        let for_scale: Vec<f32> =
-            sums.iter().zip(&inverse).map(|([_, product], &inverse)| *product as f32 * inverse).collect();
-        let for_offset: Vec<f32> = sums.iter().map(|[sum, _]| *sum as f32).collect();
+        let scaled = |([_, product], &inverse): (&[f64; 2], &f32)| *product as f32 * inverse;
+        let for_scale = memory::collect(sums.iter().zip(&inverse).map(scaled))?;
+        let for_offset = memory::collect(sums.iter().map(|[sum, _]| *sum as f32))?;
         ctx.set_output(0, backprop);
         ctx.set_output(1, Tensor::vector(&for_scale)?);
         ctx.set_output(2, Tensor::vector(&for_offset)?);

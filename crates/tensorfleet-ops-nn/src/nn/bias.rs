@@ -1,7 +1,8 @@
 //! Adding a bias for each channel, and its gradient: the sum over everything else.
 
-use tensorfleet_core::{PartialShape, Result, Shape, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -15,16 +16,19 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("BiasAdd", "value: T, bias: T -> output: T")
+        .work(Work::Inputs)
         .attrs("T: number; data_format: {'NHWC', 'NCHW'} = 'NHWC'")
         .shape(bias_add_shape)
         .kernel(bias_add)
         .gradient(bias_add_gradient),
     Op::new("BiasAddV1", "value: T, bias: T -> output: T")
+        .work(Work::Inputs)
         .attrs("T: number")
         .shape(bias_add_shape)
         .kernel(bias_add)
         .gradient(bias_add_v1_gradient),
     Op::new("BiasAddGrad", "out_backprop: T -> output: T")
+        .work(Work::Inputs)
         .attrs("T: number; data_format: {'NHWC', 'NCHW'} = 'NHWC'")
         .shape(bias_add_grad_shape)
         .kernel(bias_add_grad)
@@ -170,10 +174,9 @@ fn bias_grad_kernel<S: Stored<Compute: Number>>(channels_first: bool) -> KernelB
     KernelBox::from_fn(move |ctx| {
         let backprop = ctx.input(0)?;
         let channels = Channels::of(backprop.shape(), channels_first)?;
-        let values = compute_elements(backprop.as_slice::<S>()?);
+        let values = compute_elements(backprop.as_slice::<S>()?)?;
         let output = build_computed::<S>(Shape::vector(channels.count), |sums| {
-            channel_sums(ctx.loops(), &values, &channels, sums);
-            Ok(())
+            channel_sums(ctx.loops(), &values, &channels, sums)
         })?;
         ctx.set_output(0, output);
         Ok(())
@@ -181,15 +184,15 @@ fn bias_grad_kernel<S: Stored<Compute: Number>>(channels_first: bool) -> KernelB
 }
 
 /// Writes the sum of each channel to `sums`.
-fn channel_sums<T: Number>(loops: &Loops, values: &[T], channels: &Channels, sums: &mut [T]) {
+fn channel_sums<T: Number>(loops: &Loops, values: &[T], channels: &Channels, sums: &mut [T]) -> Result<()> {
     let Channels { outer, count, inner } = *channels;
     sums.fill(T::ZERO);
     if values.is_empty() {
-        return;
+        return Ok(());
     }
     let rows_per_block = if inner == 1 { ROWS_PER_BLOCK } else { 1 };
     let block_len = rows_per_block * count * inner;
-    let mut partial = vec![T::ZERO; outer.div_ceil(rows_per_block) * count];
+    let mut partial = memory::vec_of(T::ZERO, outer.div_ceil(rows_per_block) * count)?;
     loops.chunks_mut(&mut partial, count, block_len * 25, |first, partial| {
         let blocks = values[first * block_len..].chunks(block_len);
         for (sums, block) in partial.chunks_mut(count).zip(blocks) {
@@ -203,6 +206,7 @@ fn channel_sums<T: Number>(loops: &Loops, values: &[T], channels: &Channels, sum
     for block in partial.chunks(count) {
         sums.iter_mut().zip(block).for_each(|(sum, &part)| *sum = sum.plus(part));
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Two-dimensional convolutions and their gradients: the ops. What they compute is in `convolve.rs`.
 
-use tensorfleet_core::{Element, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Element, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grad, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::ShapeContext;
+use tensorfleet_kernel::work::elements_of_shape;
 use tensorfleet_numeric::dispatch;
 
 use super::activations::Activation;
@@ -21,7 +23,7 @@ use tensorfleet_numeric::stored::{
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Conv2D", "input: T, filter: T -> output: T")
+    Op::new("Conv2D", "input: T, filter: T -> output: T").work(Work::Inputs)
         .attrs(
             "T: {half, bfloat16, float, double, int32}; strides: list(int); use_cudnn_on_gpu: bool = true; \
              padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
@@ -31,7 +33,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(conv)
         .cost(Cost::Heavy).gradient(conv_gradient),
     // What TensorFlow's masters make of a convolution and the ops after it. `TArgs` came with 2.x.
-    Op::new("_FusedConv2D", "input: T, filter: T, args: num_args * T, host_args: num_host_args * float -> output: T")
+    Op::new("_FusedConv2D", "input: T, filter: T, args: num_args * T, host_args: num_host_args * float -> output: T").work(Work::Inputs)
         .attrs(
             "T: {half, float, double}; TArgs: list(type) = []; num_args: int >= 0; num_host_args: int >= 0 = 0; \
              strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
@@ -42,7 +44,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(conv_shape)
         .kernel(fused_conv)
         .cost(Cost::Heavy),
-    Op::new("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T")
+    Op::new("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T").work(Work::Values(elements_of_shape::<0>))
         .attrs(
             "T: {half, bfloat16, float, double, int32}; strides: list(int); use_cudnn_on_gpu: bool = true; \
              padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
@@ -51,7 +53,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(sizes_shape)
         .kernel(conv_backprop_input)
         .cost(Cost::Heavy).gradient(backprop_input_gradient),
-    Op::new("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T")
+    Op::new("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T").work(Work::Values(elements_of_shape::<1>))
         .attrs(
             "T: floating; strides: list(int); use_cudnn_on_gpu: bool = true; \
              padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
@@ -167,7 +169,7 @@ fn convolved<T: Stored<Compute: Tile>>(window: &Window, ctx: &Context<'_>) -> Re
     let image = window.layout.to_channels_last::<T>(image)?;
     let sizes = Sizes::of(window, image.shape(), filter.shape())?;
     let (image, filter) =
-        (compute_elements(image.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
+        (compute_elements(image.as_slice::<T>()?)?, compute_elements(filter.as_slice::<T>()?)?);
     build_computed::<T>(Shape::new(&sizes.output())?, |out| {
         forward(ctx.loops(), &sizes, &image, &filter, out)
     })
@@ -209,11 +211,11 @@ fn fused_conv(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let channels = output.shape()[3];
         let values = output.make_mut::<T>()?;
         match step {
-            ChannelStep::Bias => add_bias_and_activate(ctx.loops(), values, channel_values::<T>(ctx, 2, channels)?, activation),
+            ChannelStep::Bias => add_bias_and_activate(ctx.loops(), values, channel_values::<T>(ctx, 2, channels)?, activation)?,
             ChannelStep::Normalize => {
                 let input = |index| channel_values::<T>(ctx, index, channels);
-                let bias = scale_channels(values, [input(2)?, input(3)?, input(4)?, input(5)?], epsilon);
-                add_bias_and_activate(ctx.loops(), values, &bias, activation);
+                let bias = scale_channels(values, [input(2)?, input(3)?, input(4)?, input(5)?], epsilon)?;
+                add_bias_and_activate(ctx.loops(), values, &bias, activation)?;
             }
         }
         ctx.set_output(0, window.layout.restored::<T>(output)?);
@@ -226,18 +228,20 @@ fn scale_channels<S: Stored<Compute: Floating>>(
     values: &mut [S],
     statistics: [&[S]; 4],
     epsilon: f32,
-) -> Vec<S> {
-    let [scale, offset, mean, variance] = statistics.map(compute_elements);
+) -> Result<Vec<S>> {
+    let [scale, offset, mean, variance] = statistics;
+    let (scale, offset) = (compute_elements(scale)?, compute_elements(offset)?);
+    let (mean, variance) = (compute_elements(mean)?, compute_elements(variance)?);
     let epsilon = S::Compute::constant(epsilon as f64);
-    let factors: Vec<S::Compute> =
-        scale.iter().zip(&*variance).map(|(&scale, &variance)| scale / (variance + epsilon).root()).collect();
+    let factor = |(&scale, &variance): (&S::Compute, &S::Compute)| scale / (variance + epsilon).root();
+    let factors = memory::collect(scale.iter().zip(&*variance).map(factor))?;
     update_computed(values, |values| {
         for pixel in values.chunks_mut(factors.len().max(1)) {
             pixel.iter_mut().zip(&factors).for_each(|(value, &factor)| *value = *value * factor);
         }
-    });
+    })?;
     let terms = offset.iter().zip(&*mean).zip(&factors);
-    stored_elements(&terms.map(|((&offset, &mean), &factor)| offset - mean * factor).collect::<Vec<_>>())
+    stored_elements(&memory::collect(terms.map(|((&offset, &mean), &factor)| offset - mean * factor))?)
 }
 
 /// Input `index`, which has one value for each channel.
@@ -260,7 +264,7 @@ fn conv_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let gradient = window.layout.to_channels_last::<T>(gradient)?;
         let sizes = Sizes::of(&window, &input, filter.shape())?;
         sizes.check_gradient(gradient.shape())?;
-        let (gradient, filter) = (compute_elements(gradient.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
+        let (gradient, filter) = (compute_elements(gradient.as_slice::<T>()?)?, compute_elements(filter.as_slice::<T>()?)?);
         let output = build_sums::<T>(input, |out| backward_to_input(ctx.loops(), &sizes, &gradient, &filter, out))?;
         ctx.set_output(0, window.layout.restored::<T>(output)?);
         Ok(())
@@ -292,7 +296,7 @@ fn conv_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let gradient = window.layout.to_channels_last::<T>(gradient)?;
         let sizes = Sizes::of(&window, image.shape(), &filter)?;
         sizes.check_gradient(gradient.shape())?;
-        let (image, gradient) = (compute_elements(image.as_slice::<T>()?), compute_elements(gradient.as_slice::<T>()?));
+        let (image, gradient) = (compute_elements(image.as_slice::<T>()?)?, compute_elements(gradient.as_slice::<T>()?)?);
         let output = build_sums::<T>(filter, |out| backward_to_filter(ctx.loops(), &sizes, &image, &gradient, out))?;
         ctx.set_output(0, output);
         Ok(())

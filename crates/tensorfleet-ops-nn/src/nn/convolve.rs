@@ -5,7 +5,7 @@
 //! (see `implicit_gemm.rs`). Where windows reach over the border, a copy of the image with the padding around it is made, some
 //! rows at a time so that it stays in the cache.
 
-use tensorfleet_core::{Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Result, Shape, Tensor, bail, ensure, memory};
 
 use super::window::{Axis, Window, rank_4};
 use tensorfleet_numeric::gemm::{Matrix, Output, Threads, multiply};
@@ -134,12 +134,11 @@ impl Im2col {
         let line = depth * if padded { cols.span(cols.output) } else { cols.input };
         let place = |row: usize, col: usize| row * line + col * depth;
         let windows = (0..sizes.block_rows() * cols.output)
-            .map(|at| place(at / cols.output * rows.stride, at % cols.output * cols.stride))
-            .collect();
+            .map(|at| place(at / cols.output * rows.stride, at % cols.output * cols.stride));
         let taps = (0..sizes.patch())
             .map(|at| (at / depth / cols.kernel, at / depth % cols.kernel, at % depth))
-            .map(|(row, col, channel)| place(row * rows.dilation, col * cols.dilation) + channel)
-            .collect();
+            .map(|(row, col, channel)| place(row * rows.dilation, col * cols.dilation) + channel);
+        let (windows, taps) = (memory::collect(windows)?, memory::collect(taps)?);
         Ok(Im2col { sizes: *sizes, padded, line, windows, taps })
     }
 
@@ -188,8 +187,8 @@ impl Im2col {
 }
 
 /// Multiples of `step`.
-fn multiples(count: usize, step: usize) -> Vec<usize> {
-    (0..count).map(|at| at * step).collect()
+fn multiples(count: usize, step: usize) -> Result<Vec<usize>> {
+    memory::collect((0..count).map(|at| at * step))
 }
 
 /// The convolution of `images` with `filter`.
@@ -210,7 +209,7 @@ pub(super) fn forward<T: Tile>(
         return multiply(pixels, filter, out, Output::Overwrite, Threads::Many(loops));
     }
     let im2col = Im2col::new(sizes)?;
-    let places = multiples(im2col.windows.len(), channels);
+    let places = multiples(im2col.windows.len(), channels)?;
     let (windows, taps, places) =
         (Offsets::new(&im2col.windows), Offsets::new(&im2col.taps), Offsets::new(&places));
     let filter = Lines { data: filter, stride: channels, cols: channels };
@@ -264,21 +263,19 @@ pub(super) fn backward_to_input<T: Tile>(
     let im2col = Im2col::new(sizes)?;
     // Columns of pixels first: the windows of neighbours in a row overlap, and memory that has just been written is slow to read
     // in other pieces than it was written in.
-    let down: Vec<(usize, usize)> =
-        (0..sizes.cols.output).flat_map(|col| (0..sizes.rows.output).map(move |row| (row, col))).collect();
-    let sources: Vec<usize> =
-        down.iter().map(|(row, col)| (row * sizes.cols.output + col) * channels).collect();
-    let windows: Vec<usize> = down
-        .iter()
-        .map(|(row, col)| row * sizes.rows.stride * im2col.line + col * sizes.cols.stride * sizes.depth)
-        .collect();
-    let inner = multiples(channels, 1);
+    let down = || (0..sizes.cols.output).flat_map(|col| (0..sizes.rows.output).map(move |row| (row, col)));
+    let sources = memory::collect(down().map(|(row, col)| (row * sizes.cols.output + col) * channels))?;
+    let window = |(row, col): (usize, usize)| {
+        row * sizes.rows.stride * im2col.line + col * sizes.cols.stride * sizes.depth
+    };
+    let windows = memory::collect(down().map(window))?;
+    let inner = multiples(channels, 1)?;
     let (sources, windows, inner) = (Offsets::new(&sources), Offsets::new(&windows), Offsets::new(&inner));
     let len = if sizes.cols.dilation == 1 { sizes.cols.kernel * sizes.depth } else { sizes.depth };
-    let segments: Vec<Segment> =
-        (0..patch).step_by(len).map(|first| Segment { first, at: im2col.taps[first] }).collect();
+    let segments =
+        memory::collect((0..patch).step_by(len).map(|first| Segment { first, at: im2col.taps[first] }))?;
     let transposed: Vec<T> =
-        (0..patch * channels).map(|at| filter[at % patch * channels + at / patch]).collect();
+        memory::collect((0..patch * channels).map(|at| filter[at % patch * channels + at / patch]))?;
     let cost = sizes.row_cost().saturating_mul(sizes.rows.output);
     first_error(|keep| {
         loops.chunks_mut(out, sizes.image_len(), cost, |first, images| {
@@ -325,13 +322,13 @@ pub(super) fn backward_to_filter<T: Tile>(
         return multiply(images.transposed(), gradient, out, Output::Overwrite, Threads::Many(loops));
     }
     let im2col = Im2col::new(sizes)?;
-    let places = multiples(patch, channels);
+    let places = multiples(patch, channels)?;
     let (windows, taps, places) =
         (Offsets::new(&im2col.windows), Offsets::new(&im2col.taps), Offsets::new(&places));
     // Each shard of rows sums up a filter of its own.
     let (rows, row) = (sizes.batch * sizes.rows.output, sizes.cols.output * channels);
     let shard = loops.shard_len(rows, sizes.row_cost()).unwrap_or(rows);
-    let mut filters = vec![T::default(); rows.div_ceil(shard) * patch * channels];
+    let mut filters = memory::vec_of(T::default(), rows.div_ceil(shard).saturating_mul(patch * channels))?;
     first_error(|keep| {
         let shards = filters.chunks_mut(patch * channels).enumerate();
         loops.each(shards, |(at, filter)| {
@@ -339,6 +336,9 @@ pub(super) fn backward_to_filter<T: Tile>(
                 let mut space = im2col.space::<T>(sizes.block_rows())?;
                 let space = space.make_mut::<T>()?;
                 for block in sizes.blocks(at * shard, rows.min((at + 1) * shard)) {
+                    if loops.are_given_up() {
+                        break;
+                    }
                     let first = (block.image * sizes.rows.output + block.row) * row;
                     let right = Lines { data: &gradient[first..], stride: channels, cols: channels };
                     let data = im2col.seen(images, block, space);

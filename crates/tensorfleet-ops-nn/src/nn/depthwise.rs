@@ -1,13 +1,15 @@
 //! Depthwise convolutions: every input channel has filters of its own. Output channel `c * multiplier + q` is
 //! input channel `c` under filter `q`.
 
-use tensorfleet_core::{PartialShape, Result, Shape, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::ShapeContext;
+use tensorfleet_kernel::work::elements_of_shape;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_threads::Loops;
 
@@ -21,7 +23,7 @@ use tensorfleet_numeric::stored::{build_computed, build_sums, compute_elements};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("DepthwiseConv2dNative", "input: T, filter: T -> output: T")
+    Op::new("DepthwiseConv2dNative", "input: T, filter: T -> output: T").work(Work::Inputs)
         .attrs(
             "T: floating; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
              data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
@@ -29,7 +31,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(depthwise_shape)
         .kernel(depthwise)
         .cost(Cost::Heavy).gradient(depthwise_gradient),
-    Op::new("DepthwiseConv2dNativeBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T")
+    Op::new("DepthwiseConv2dNativeBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T").work(Work::Values(elements_of_shape::<0>))
         .attrs(
             "T: floating; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
              data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
@@ -37,7 +39,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(sizes_shape)
         .kernel(depthwise_backprop_input)
         .cost(Cost::Heavy).gradient(backprop_input_gradient),
-    Op::new("DepthwiseConv2dNativeBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T")
+    Op::new("DepthwiseConv2dNativeBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T").work(Work::Values(elements_of_shape::<1>))
         .attrs(
             "T: floating; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; \
              data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
@@ -134,7 +136,7 @@ fn depthwise(node: &NodeSpec<'_>) -> Result<KernelBox> {
         rank_4(image.shape(), "input")?;
         let image = window.layout.to_channels_last::<T>(image)?;
         let sizes = Sizes::of(&window, image.shape(), filter.shape())?;
-        let (image, filter) = (compute_elements(image.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
+        let (image, filter) = (compute_elements(image.as_slice::<T>()?)?, compute_elements(filter.as_slice::<T>()?)?);
         let output = build_computed::<T>(Shape::new(&sizes.output())?, |out| {
             forward(ctx.loops(), &sizes, &image, &filter, out);
             Ok(())
@@ -183,7 +185,7 @@ fn depthwise_backprop_input(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let gradient = window.layout.to_channels_last::<T>(gradient)?;
         let sizes = Sizes::of(&window, &input, filter.shape())?;
         sizes.check_gradient(gradient.shape())?;
-        let (gradient, filter) = (compute_elements(gradient.as_slice::<T>()?), compute_elements(filter.as_slice::<T>()?));
+        let (gradient, filter) = (compute_elements(gradient.as_slice::<T>()?)?, compute_elements(filter.as_slice::<T>()?)?);
         let output = build_sums::<T>(input, |sums| {
             backward_to_input(ctx.loops(), &sizes, &gradient, &filter, sums);
             Ok(())
@@ -235,10 +237,9 @@ fn depthwise_backprop_filter(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let gradient = window.layout.to_channels_last::<T>(gradient)?;
         let sizes = Sizes::of(&window, image.shape(), &filter)?;
         sizes.check_gradient(gradient.shape())?;
-        let (image, gradient) = (compute_elements(image.as_slice::<T>()?), compute_elements(gradient.as_slice::<T>()?));
+        let (image, gradient) = (compute_elements(image.as_slice::<T>()?)?, compute_elements(gradient.as_slice::<T>()?)?);
         let output = build_sums::<T>(filter, |total| {
-            backward_to_filter(ctx.loops(), &sizes, &image, &gradient, total);
-            Ok(())
+            backward_to_filter(ctx.loops(), &sizes, &image, &gradient, total)
         })?;
         ctx.set_output(0, output);
         Ok(())
@@ -251,20 +252,23 @@ fn backward_to_filter<T: Floating>(
     images: &[T],
     gradient: &[T],
     total: &mut [T],
-) {
+) -> Result<()> {
     let (channels, depth) = (sizes.channels(), sizes.depth);
     let (image_len, row_len) = (sizes.rows.input * sizes.cols.input * depth, sizes.cols.output * channels);
     let rows = sizes.batch * sizes.rows.output;
     if gradient.is_empty() || images.is_empty() || rows == 0 {
-        return;
+        return Ok(());
     }
     // Each shard of output rows sums up a filter of its own.
     let cost = sizes.pixel_cost().saturating_mul(sizes.cols.output);
     let shard = loops.shard_len(rows, cost).unwrap_or(rows);
-    let mut filters = vec![T::ZERO; rows.div_ceil(shard) * total.len()];
+    let mut filters = memory::vec_of(T::ZERO, rows.div_ceil(shard).saturating_mul(total.len()))?;
     let shards = filters.chunks_mut(total.len()).zip(gradient.chunks(shard * row_len)).enumerate();
     loops.each(shards, |(at, (filter, gradient))| {
         for (i, gradient) in gradient.chunks(row_len).enumerate() {
+            if loops.are_given_up() {
+                break;
+            }
             let (image, row) = ((at * shard + i) / sizes.rows.output, (at * shard + i) % sizes.rows.output);
             let image = &images[image * image_len..][..image_len];
             sizes.visit_row(row, |col, tap, source| {
@@ -279,4 +283,5 @@ fn backward_to_filter<T: Floating>(
     for filter in filters.chunks(total.len()) {
         total.iter_mut().zip(filter).for_each(|(total, &part)| *total = *total + part);
     }
+    Ok(())
 }

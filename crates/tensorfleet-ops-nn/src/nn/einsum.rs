@@ -6,8 +6,9 @@
 
 use std::borrow::Cow;
 
-use tensorfleet_core::{Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure, excerpt, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -22,6 +23,7 @@ use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("Einsum", "inputs: N * T -> output: T")
+    .work(Work::Inputs)
     .attrs("equation: string; N: int >= 1; T: type")
     .shape(einsum_shape)
     .kernel(einsum)
@@ -47,6 +49,7 @@ impl Term {
         let letters = |text: &str| {
             let letter = |c: char| {
                 let wrong = || {
+                    let text = excerpt(text);
                     Status::invalid_argument(format!("Subscript '{c}' in einsum term '{text}' is no letter"))
                 };
                 if c.is_ascii_alphabetic() { Ok(Label::Letter(c)) } else { Err(wrong()) }
@@ -261,8 +264,7 @@ fn arranged<'a, T: Stored<Compute: Number>>(
         return Ok(Cow::Borrowed(data));
     }
     // Bounded by the memory limit before anything grows.
-    Tensor::allocate(T::DTYPE, Shape::new(&dims)?)?;
-    let mut sums: Vec<T::Compute> = Vec::with_capacity(count);
+    let mut sums: Vec<T::Compute> = memory::vec_with_room(count)?;
     let (inner_dims, inner): (Vec<usize>, Vec<usize>) =
         summed.iter().map(|&(label, stride)| (sizes.size(label), stride)).unzip();
     walk(&dims, &outer, |offset| {
@@ -270,7 +272,7 @@ fn arranged<'a, T: Stored<Compute: Number>>(
         walk(&inner_dims, &inner, |more| sum = sum.plus(data[offset + more].widened()));
         sums.push(sum);
     });
-    Ok(Cow::Owned(stored_elements(&sums)))
+    Ok(Cow::Owned(stored_elements(&sums)?))
 }
 
 fn einsum(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -339,8 +341,7 @@ fn contract<T: Multiply + Stored<Compute: Number>>(
     let (rows, cols, depth) = (count(&a_free), count(&b_free), count(&inner));
     let order = [&batch[..], &a_free, &b_free].concat();
     let shape = Shape::new(&sizes.sizes_of(&order))?;
-    Tensor::allocate(T::DTYPE, shape.clone())?;
-    let mut product = vec![T::default(); shape.num_elements()];
+    let mut product = memory::vec_of(T::default(), shape.num_elements())?;
     if !product.is_empty() && depth > 0 {
         let operands = left.chunks(rows * depth).zip(right.chunks(depth * cols));
         for (out, (left, right)) in product.chunks_mut(rows * cols).zip(operands) {

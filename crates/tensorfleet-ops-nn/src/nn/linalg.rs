@@ -4,8 +4,9 @@
 
 use num_complex::{Complex, ComplexFloat};
 use num_traits::{One, Zero};
-use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -21,28 +22,28 @@ const TYPES: &str = "T: {double, float, half, complex64, complex128}";
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Cholesky", "input: T -> output: T").attrs(TYPES).shape(square_shape).kernel(cholesky).cost(Cost::Heavy).gradient(cholesky_gradient),
-    Op::new("MatrixInverse", "input: T -> output: T")
+    Op::new("Cholesky", "input: T -> output: T").work(Work::Inputs).attrs(TYPES).shape(square_shape).kernel(cholesky).cost(Cost::Heavy).gradient(cholesky_gradient),
+    Op::new("MatrixInverse", "input: T -> output: T").work(Work::Inputs)
         .attrs("adjoint: bool = false; T: {double, float, half, complex64, complex128}")
         .shape(square_shape)
         .kernel(inverse)
         .cost(Cost::Heavy).gradient(inverse_gradient),
-    Op::new("MatrixDeterminant", "input: T -> output: T")
+    Op::new("MatrixDeterminant", "input: T -> output: T").work(Work::Inputs)
         .attrs(TYPES)
         .shape(determinant_shape)
         .kernel(determinant)
         .cost(Cost::Heavy).gradient(determinant_gradient),
-    Op::new("LogMatrixDeterminant", "input: T -> sign: T, log_abs_determinant: T")
+    Op::new("LogMatrixDeterminant", "input: T -> sign: T, log_abs_determinant: T").work(Work::Inputs)
         .attrs(TYPES)
         .shape(determinant_shape)
         .kernel(log_determinant)
         .cost(Cost::Heavy).gradient(log_determinant_gradient),
-    Op::new("MatrixSolve", "matrix: T, rhs: T -> output: T")
+    Op::new("MatrixSolve", "matrix: T, rhs: T -> output: T").work(Work::Inputs)
         .attrs("adjoint: bool = false; T: {double, float, half, complex64, complex128}")
         .shape(solve_shape)
         .kernel(solve)
         .cost(Cost::Heavy).gradient(solve_gradient),
-    Op::new("MatrixTriangularSolve", "matrix: T, rhs: T -> output: T")
+    Op::new("MatrixTriangularSolve", "matrix: T, rhs: T -> output: T").work(Work::Inputs)
         .attrs("lower: bool = true; adjoint: bool = false; T: {bfloat16, double, float, half, complex64, complex128}")
         .shape(triangular_shape)
         .kernel(triangular_solve)
@@ -150,9 +151,9 @@ struct Factors<T> {
 
 impl<T: Scalar> Factors<T> {
     /// Gaussian elimination with the largest pivot of each column.
-    fn of(matrix: &[T], size: usize) -> Factors<T> {
-        let mut factors =
-            Factors { size, elements: matrix.to_vec(), order: (0..size).collect(), is_odd: false };
+    fn of(matrix: &[T], size: usize) -> Result<Factors<T>> {
+        let (elements, order) = (memory::copy_of(matrix)?, memory::collect(0..size)?);
+        let mut factors = Factors { size, elements, order, is_odd: false };
         for step in 0..size {
             factors.bring_pivot(step);
             let (above, below) = factors.elements.split_at_mut((step + 1) * size);
@@ -169,7 +170,7 @@ impl<T: Scalar> Factors<T> {
                 }
             }
         }
-        factors
+        Ok(factors)
     }
 
     fn bring_pivot(&mut self, step: usize) {
@@ -237,8 +238,8 @@ fn eliminate<T: Scalar>(matrix: &[T], size: usize, triangle: Triangle, rhs: &mut
 }
 
 /// The conjugate transpose.
-fn adjoint<T: Scalar>(matrix: &[T], size: usize) -> Vec<T> {
-    (0..size * size).map(|at| matrix[at % size * size + at / size].conj()).collect()
+fn adjoint<T: Scalar>(matrix: &[T], size: usize) -> Result<Vec<T>> {
+    memory::collect((0..size * size).map(|at| matrix[at % size * size + at / size].conj()))
 }
 
 fn cholesky(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -277,11 +278,11 @@ fn inverse(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let input = ctx.input(0)?;
         let size = square_size(input.shape())?;
         let elements = input.as_slice::<T>()?;
-        let identity: Vec<T> = (0..size * size).map(|at| if at / size == at % size { T::one() } else { T::zero() }).collect();
+        let identity: Vec<T> = memory::collect((0..size * size).map(|at| if at / size == at % size { T::one() } else { T::zero() }))?;
         let output = Tensor::build::<T>(input.shape().clone(), |out| {
             let count = (size * size).max(1);
             for (matrix, out) in elements.chunks(count).zip(out.chunks_mut(count)) {
-                let factors = if adjoint_too { Factors::of(&adjoint(matrix, size), size) } else { Factors::of(matrix, size) };
+                let factors = if adjoint_too { Factors::of(&adjoint(matrix, size)?, size)? } else { Factors::of(matrix, size)? };
                 factors.check("Input is not invertible.")?;
                 factors.solve(&identity, size, out);
             }
@@ -303,7 +304,7 @@ fn for_each_determinant<T: Scalar>(
     Tensor::allocate(T::DTYPE, batch.clone())?;
     let elements = input.as_slice::<T>()?;
     for at in 0..batch.num_elements() {
-        each(at, &Factors::of(&elements[at * size * size..(at + 1) * size * size], size));
+        each(at, &Factors::of(&elements[at * size * size..(at + 1) * size * size], size)?);
     }
     Ok(batch)
 }
@@ -366,7 +367,7 @@ fn solve(node: &NodeSpec<'_>) -> Result<KernelBox> {
             }
             let sides = sides.chunks(size * cols).zip(out.chunks_mut(size * cols));
             for (matrix, (rhs, out)) in matrices.chunks(size * size).zip(sides) {
-                let factors = if adjoint_too { Factors::of(&adjoint(matrix, size), size) } else { Factors::of(matrix, size) };
+                let factors = if adjoint_too { Factors::of(&adjoint(matrix, size)?, size)? } else { Factors::of(matrix, size)? };
                 factors.check("Input matrix is not invertible.")?;
                 factors.solve(rhs, cols, out);
             }
@@ -397,7 +398,7 @@ fn triangular_solve(node: &NodeSpec<'_>) -> Result<KernelBox> {
                 out.copy_from_slice(&sides[broadcast_index(at, &batch, rhs.shape()) * size * cols..][..size * cols]);
                 let triangle = if lower != adjoint_too { Triangle::Lower } else { Triangle::Upper };
                 if adjoint_too {
-                    eliminate(&adjoint(matrix, size), size, triangle, out, cols);
+                    eliminate(&adjoint(matrix, size)?, size, triangle, out, cols);
                 } else {
                     eliminate(matrix, size, triangle, out, cols);
                 }

@@ -1,7 +1,8 @@
 //! Local response normalisation across channels, and the halved sum of squares.
 
-use tensorfleet_core::{PartialShape, Result, Shape, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -33,6 +34,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(lrn_grad_shape)
         .kernel(lrn_grad),
     Op::new("L2Loss", "t: T -> output: T")
+        .work(Work::Inputs)
         .attrs("T: floating")
         .shape(scalars)
         .kernel(l2_loss)
@@ -208,9 +210,9 @@ fn l2_loss(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn l2_loss_kernel<S: Stored<Compute: Floating>>() -> KernelBox {
     KernelBox::from_fn(|ctx| {
-        let values = compute_elements(ctx.input(0)?.as_slice::<S>()?);
+        let values = compute_elements(ctx.input(0)?.as_slice::<S>()?)?;
         let loss = build_computed::<S>(Shape::scalar(), |loss| {
-            loss.fill(half_sum_of_squares(ctx.loops(), &values));
+            loss.fill(half_sum_of_squares(ctx.loops(), &values)?);
             Ok(())
         })?;
         ctx.set_output(0, loss);
@@ -218,13 +220,13 @@ fn l2_loss_kernel<S: Stored<Compute: Floating>>() -> KernelBox {
     })
 }
 
-fn half_sum_of_squares<T: Floating>(loops: &Loops, values: &[T]) -> T {
-    let mut sums = vec![T::ZERO; values.len().div_ceil(BLOCK)];
+fn half_sum_of_squares<T: Floating>(loops: &Loops, values: &[T]) -> Result<T> {
+    let mut sums = memory::vec_of(T::ZERO, values.len().div_ceil(BLOCK))?;
     loops.chunks_mut(&mut sums, 1, BLOCK * 15, |first, piece| {
         let blocks = values[first * BLOCK..].chunks(BLOCK);
         piece.iter_mut().zip(blocks).for_each(|(sum, block)| *sum = sum_of_squares(block));
     });
-    sums.into_iter().fold(T::ZERO, |sum, x| sum + x) * T::constant(0.5)
+    Ok(sums.into_iter().fold(T::ZERO, |sum, x| sum + x) * T::constant(0.5))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use tensorfleet_core::{Dim, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads, conj};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -19,7 +20,7 @@ use tensorfleet_numeric::stored::{Stored, compute_elements, update_computed};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("MatMul", "a: T, b: T -> product: T")
+    Op::new("MatMul", "a: T, b: T -> product: T").work(Work::Inputs)
         .attrs(
             "transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, half, float, double, int32, int64, \
              uint8, uint16, uint32, uint64, complex64, complex128}; grad_a: bool = false; grad_b: bool = false",
@@ -27,7 +28,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(matmul_shape)
         .kernel(matmul)
         .cost(Cost::Heavy).gradient(matmul_gradient),
-    Op::new("_FusedMatMul", "a: T, b: T, args: num_args * T -> product: T")
+    Op::new("_FusedMatMul", "a: T, b: T, args: num_args * T -> product: T").work(Work::Inputs)
         .attrs(
             "transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, half, float}; num_args: int >= 0; \
              fused_ops: list(string) = []; epsilon: float = 0.0001; leakyrelu_alpha: float = 0.2",
@@ -35,7 +36,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(matmul_shape)
         .kernel(fused_matmul)
         .cost(Cost::Heavy),
-    Op::new("BatchMatMul", "x: T, y: T -> output: T")
+    Op::new("BatchMatMul", "x: T, y: T -> output: T").work(Work::Inputs)
         .attrs(
             "T: {bfloat16, half, float, double, int32, int64, complex64, complex128}; adj_x: bool = false; \
              adj_y: bool = false; grad_x: bool = false; grad_y: bool = false",
@@ -43,7 +44,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(batch_matmul_shape)
         .kernel(batch_matmul)
         .cost(Cost::Heavy).gradient(batch_matmul_gradient),
-    Op::new("BatchMatMulV2", "x: T, y: T -> output: T")
+    Op::new("BatchMatMulV2", "x: T, y: T -> output: T").work(Work::Inputs)
         .attrs(
             "T: {bfloat16, half, float, double, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, \
              complex128}; adj_x: bool = false; adj_y: bool = false; grad_x: bool = false; grad_y: bool = false",
@@ -182,7 +183,7 @@ fn fused_matmul(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let cols = product.shape()[1];
         ensure!(bias.shape().rank() == 1 && bias.num_elements() == cols, InvalidArgument,
             "Must provide as many biases as the last dimension of the product: {} vs. {}", bias.shape(), product.shape());
-        add_bias_and_activate(ctx.loops(), product.make_mut::<T>()?, bias.as_slice::<T>()?, activation);
+        add_bias_and_activate(ctx.loops(), product.make_mut::<T>()?, bias.as_slice::<T>()?, activation)?;
         ctx.set_output(0, product);
         Ok(())
     })))
@@ -194,11 +195,11 @@ pub(super) fn add_bias_and_activate<S: Stored<Compute: Floating>>(
     values: &mut [S],
     bias: &[S],
     activation: Activation,
-) {
-    let bias = compute_elements(bias);
+) -> Result<()> {
+    let bias = compute_elements(bias)?;
     update_computed(values, |values| {
         activation.drive(BiasThen { loops, values, bias: &bias, cost: activation.cost() });
-    });
+    })
 }
 
 struct BiasThen<'a, T> {

@@ -6,11 +6,13 @@
 use num_traits::Bounded;
 use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, bail, ensure};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grad, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
+use tensorfleet_kernel::work::elements_of_shape;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_threads::Loops;
 
@@ -23,6 +25,7 @@ use tensorfleet_numeric::stored::{Stored, build_computed, build_sums, compute_el
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("MaxPool", "input: T -> output: T")
+        .work(Work::Inputs)
         .attrs(
             "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = float; \
              ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; \
@@ -32,6 +35,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(|node| max_pool(node.dtype()?, &PoolAttrs::of(node)?))
         .gradient(max_pool_gradient),
     Op::new("MaxPoolGrad", "orig_input: T, orig_output: T, grad: T -> output: T")
+        .work(Work::Inputs)
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; \
              explicit_paddings: list(int) = []; data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: real = float",
@@ -40,6 +44,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(|node| max_pool_grad(node.dtype()?, &PoolAttrs::of(node)?))
         .gradient(super::pool_twice::max_pool_grad_gradient),
     Op::new("AvgPool", "value: T -> output: T")
+        .work(Work::Inputs)
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; \
              data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: floating",
@@ -48,6 +53,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(avg_pool)
         .gradient(avg_pool_gradient),
     Op::new("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T")
+        .work(Work::Values(elements_of_shape::<0>))
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; \
              data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: floating",
@@ -432,7 +438,7 @@ fn avg_pool(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 fn means<S: Stored<Compute: Floating>>(loops: &Loops, sizes: &Sizes, images: &[S]) -> Result<Tensor> {
-    let images = compute_elements(images);
+    let images = compute_elements(images)?;
     build_computed::<S>(sizes.output()?, |out| {
         write_means(loops, sizes, &images, out);
         Ok(())
@@ -472,7 +478,7 @@ fn spread<S: Stored<Compute: Floating>>(
     shape: Shape,
     gradient: &[S],
 ) -> Result<Tensor> {
-    let gradient = compute_elements(gradient);
+    let gradient = compute_elements(gradient)?;
     build_sums::<S>(shape, |sums| {
         add_shares(loops, sizes, &gradient, sums);
         Ok(())

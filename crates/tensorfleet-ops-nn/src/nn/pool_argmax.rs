@@ -7,6 +7,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, ensure};
 
 use super::pool::{Pool, image_in, pool_shape};
 use super::window::rank_4;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -18,6 +19,7 @@ use tensorfleet_numeric::number::Number;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("MaxPoolWithArgmax", "input: T -> output: T, argmax: Targmax")
+        .work(Work::Inputs)
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; Targmax: {int32, int64} = int64; \
              padding: {'SAME', 'VALID'}; include_batch_in_index: bool = false; T: real",
@@ -26,6 +28,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(pool)
         .gradient(pool_gradient),
     Op::new("MaxPoolGradWithArgmax", "input: T, grad: T, argmax: Targmax -> output: T")
+        .work(Work::Inputs)
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; \
              include_batch_in_index: bool = false; Targmax: {int32, int64}; T: real",

@@ -9,6 +9,7 @@ use tensorfleet_core::{DType, PartialShape, Result, bail};
 use super::pool::{PoolAttrs, max_pool, max_pool_grad, max_pool_grad_shape, max_pool_shape};
 use super::pool_twice::{grad_grad_shape, max_pool_grad_grad};
 use super::window::{Border, four_of};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -18,6 +19,7 @@ use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("MaxPoolV2", "input: T, ksize: int32, strides: int32 -> output: T")
+        .work(Work::Inputs)
         .attrs(
             "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = float; \
              padding: {'SAME', 'VALID'}; data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
@@ -29,6 +31,7 @@ pub(crate) static OPS: &[Op] = &[
         "MaxPoolGradV2",
         "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T",
     )
+    .work(Work::Inputs)
     .attrs("padding: {'SAME', 'VALID'}; data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: real = float")
     .shape(max_pool_grad_shape)
     .kernel(|node| pool(node, max_pool_grad))
@@ -37,6 +40,7 @@ pub(crate) static OPS: &[Op] = &[
         "MaxPoolGradGradV2",
         "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T",
     )
+    .work(Work::Inputs)
     .attrs("padding: {'SAME', 'VALID'}; data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: real")
     .shape(grad_grad_shape)
     .kernel(|node| pool(node, max_pool_grad_grad))
@@ -106,7 +110,7 @@ fn pool(node: &NodeSpec<'_>, make: MakeKernel) -> Result<KernelBox> {
             }
         };
         let KernelBox::Sync(kernel) = &*kernel else { bail!(Internal, "the kernel of a pool does not wait") };
-        let Context { step, frame, inputs, outputs, is_input_dead, resume } = ctx;
+        let Context { step, frame, inputs, outputs, is_input_dead, resume, loops } = ctx;
         kernel.compute(&mut Context {
             step,
             frame: *frame,
@@ -114,6 +118,7 @@ fn pool(node: &NodeSpec<'_>, make: MakeKernel) -> Result<KernelBox> {
             outputs,
             is_input_dead: *is_input_dead,
             resume: *resume,
+            loops,
         })
     }))
 }

@@ -1,9 +1,10 @@
 //! The gradient of the gradient of a pool of maxima: what arrives at the pixels that were the maxima.
 
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, ensure, memory};
 
 use super::pool::{PoolAttrs, image_in};
 use super::window::rank_4;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::op::Op;
@@ -13,6 +14,7 @@ use tensorfleet_numeric::dispatch;
 /// The family's table.
 pub(crate) static OPS: &[Op] =
     &[Op::new("MaxPoolGradGrad", "orig_input: T, orig_output: T, grad: T -> output: T")
+        .work(Work::Inputs)
         .attrs(
             "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; \
          data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: real",
@@ -60,8 +62,8 @@ pub(super) fn max_pool_grad_grad(dtype: DType, attrs: &PoolAttrs) -> Result<Kern
         ensure!(found == expected, InvalidArgument, "Expected grad shape to be {expected}, but got {found}");
         let gradient = image_in::<T>(&pool, ctx.input(2)?)?;
         // A pixel and what arrives at it, side by side.
-        let pairs: Vec<(T, T)> =
-            image.as_slice::<T>()?.iter().copied().zip(gradient.as_slice::<T>()?.iter().copied()).collect();
+        let pairs = image.as_slice::<T>()?.iter().copied().zip(gradient.as_slice::<T>()?.iter().copied());
+        let pairs: Vec<(T, T)> = memory::collect(pairs)?;
         let output = Tensor::build::<T>(sizes.output()?, |out| {
             sizes.for_each_pixel(ctx.loops(), &pairs, out, |image, window, out| {
                 for (channel, out) in out.iter_mut().enumerate() {

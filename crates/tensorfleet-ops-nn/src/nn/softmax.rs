@@ -4,8 +4,9 @@
 
 use std::borrow::Cow;
 
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Formula, Grads, Symbol, apply};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -13,7 +14,7 @@ use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, broadcast_shapes, integers_of};
 use tensorfleet_numeric::dispatch;
-use tensorfleet_threads::Loops;
+use tensorfleet_threads::{Loops, first_error};
 
 use tensorfleet_numeric::number::Floating;
 use tensorfleet_numeric::stored::{Stored, build_computed, build_sums, compute_elements};
@@ -21,21 +22,25 @@ use tensorfleet_numeric::stored::{Stored, build_computed, build_sums, compute_el
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Softmax", "logits: T -> softmax: T")
+        .work(Work::Inputs)
         .attrs("T: floating")
         .shape(softmax_shape)
         .kernel(softmax)
         .gradient(softmax_gradient),
     Op::new("LogSoftmax", "logits: T -> logsoftmax: T")
+        .work(Work::Inputs)
         .attrs("T: floating")
         .shape(softmax_shape)
         .kernel(log_softmax)
         .gradient(log_softmax_gradient),
     Op::new("SoftmaxCrossEntropyWithLogits", "features: T, labels: T -> loss: T, backprop: T")
+        .work(Work::Inputs)
         .attrs("T: floating")
         .shape(cross_entropy_shape)
         .kernel(cross_entropy)
         .gradient(cross_entropy_gradient),
     Op::new("SparseSoftmaxCrossEntropyWithLogits", "features: T, labels: Tlabels -> loss: T, backprop: T")
+        .work(Work::Inputs)
         .attrs("T: floating; Tlabels: {int32, int64} = int64")
         .shape(sparse_cross_entropy_shape)
         .kernel(sparse_cross_entropy)
@@ -221,10 +226,10 @@ fn by_rows<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>, row: Row<'_, S::
     let Some(&classes) = shape.last() else {
         bail!(InvalidArgument, "logits must have >= 1 dimension, got {shape}")
     };
-    let from = compute_elements(logits.as_slice::<S>()?);
+    let from = compute_elements(logits.as_slice::<S>()?)?;
     let output = build_computed::<S>(shape.clone(), |out| {
         if classes > 0 {
-            write_rows(ctx.loops(), &from, classes, row, out);
+            write_rows(ctx.loops(), &from, classes, row, out)?;
         }
         Ok(())
     })?;
@@ -232,14 +237,23 @@ fn by_rows<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>, row: Row<'_, S::
     Ok(())
 }
 
-fn write_rows<T: Floating>(loops: &Loops, from: &[T], classes: usize, row: Row<'_, T>, out: &mut [T]) {
-    loops.chunks_mut(out, classes, classes * EXPONENTIAL, |first, piece| {
-        let mut powers = vec![T::ZERO; classes];
+fn write_rows<T: Floating>(
+    loops: &Loops,
+    from: &[T],
+    classes: usize,
+    row: Row<'_, T>,
+    out: &mut [T],
+) -> Result<()> {
+    let some_rows = |first: usize, piece: &mut [T]| -> Result<()> {
+        let mut powers = memory::vec_of(T::ZERO, classes)?;
         let from = from[first * classes..].chunks(classes);
         for (out, logits) in piece.chunks_mut(classes).zip(from) {
             row(logits, out, &mut powers);
         }
-    });
+        Ok(())
+    };
+    let cost = classes * EXPONENTIAL;
+    first_error(|keep| loops.chunks_mut(out, classes, cost, |first, piece| keep(some_rows(first, piece))))
 }
 
 /// Gives the loss of a row, whose number it is told, and fills the row's backprop; with scratch space as long as a row.
@@ -255,7 +269,7 @@ fn losses<S: Stored<Compute: Floating>>(
     let loss = build_sums::<S>(Shape::vector(batch), |losses| {
         backprop = Some(build_computed::<S>(Shape::new(&[batch, classes])?, |gradients| {
             if classes > 0 {
-                write_losses(loops, losses, gradients, classes, row);
+                write_losses(loops, losses, gradients, classes, row)?;
             }
             Ok(())
         })?);
@@ -271,16 +285,20 @@ fn write_losses<T: Floating>(
     gradients: &mut [T],
     classes: usize,
     row: LossRow<'_, T>,
-) {
+) -> Result<()> {
     let batch = losses.len();
     let shard = loops.shard_len(batch, classes.saturating_mul(EXPONENTIAL)).unwrap_or(batch).max(1);
     let pieces = losses.chunks_mut(shard).zip(gradients.chunks_mut(shard * classes)).enumerate();
-    loops.each(pieces, |(at, (losses, gradients))| {
-        let mut powers = vec![T::ZERO; classes];
+    let some_rows = |at: usize, losses: &mut [T], gradients: &mut [T]| -> Result<()> {
+        let mut powers = memory::vec_of(T::ZERO, classes)?;
         for (i, (loss, gradient)) in losses.iter_mut().zip(gradients.chunks_mut(classes)).enumerate() {
             *loss = row(at * shard + i, gradient, &mut powers);
         }
-    });
+        Ok(())
+    };
+    first_error(|keep| {
+        loops.each(pieces, |(at, (losses, gradients))| keep(some_rows(at, losses, gradients)));
+    })
 }
 
 fn cross_entropy(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -319,7 +337,7 @@ fn common_matrix(logits: &Shape, labels: &Shape) -> Result<[usize; 2]> {
 
 /// The tensor's elements, repeated to fill a matrix where it is smaller.
 fn stretched<S: Stored>(tensor: &Tensor, [rows, cols]: [usize; 2]) -> Result<Cow<'_, [S::Compute]>> {
-    let elements = compute_elements(tensor.as_slice::<S>()?);
+    let elements = compute_elements(tensor.as_slice::<S>()?)?;
     if elements.len() == rows * cols {
         return Ok(elements);
     }
@@ -329,7 +347,11 @@ fn stretched<S: Stored>(tensor: &Tensor, [rows, cols]: [usize; 2]) -> Result<Cow
     let at = |row: usize, col: usize| {
         (if own_rows == 1 { 0 } else { row }) * own_cols + if own_cols == 1 { 0 } else { col }
     };
-    Ok((0..rows).flat_map(|row| (0..cols).map(move |col| elements[at(row, col)])).collect())
+    let mut filled = memory::vec_with_room(rows * cols)?;
+    for row in 0..rows {
+        filled.extend((0..cols).map(|col| elements[at(row, col)]));
+    }
+    Ok(Cow::Owned(filled))
 }
 
 fn sparse_cross_entropy(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -341,7 +363,7 @@ fn run_sparse_cross_entropy<S: Stored<Compute: Floating>>(ctx: &mut Context<'_>)
     let sizes = sparse_sizes(features.shape(), labels.shape())?;
     let [_, classes] = sizes;
     let labels = checked_labels(&integers_of(labels)?, classes)?;
-    let features = compute_elements(features.as_slice::<S>()?);
+    let features = compute_elements(features.as_slice::<S>()?)?;
     let [loss, backprop] = losses::<S>(ctx.loops(), sizes, &|at, out, powers| {
         sparse_cross_entropy_row(&features[at * classes..(at + 1) * classes], labels[at], out, powers)
     })?;
@@ -374,7 +396,11 @@ fn checked_labels(labels: &[i64], classes: usize) -> Result<Vec<usize>> {
             ))
         })
     };
-    labels.iter().map(check).collect()
+    let mut checked = memory::vec_with_room(labels.len())?;
+    for label in labels {
+        checked.push(check(label)?);
+    }
+    Ok(checked)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use num_traits::{Float, One};
 use tensorfleet_core::Result;
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -20,11 +21,11 @@ macro_rules! optimizers {
     (@slots $kind:literal, $($slot:literal)+) => { concat!($($slot, ": ", $kind, ", "),+) };
     (@ref $name:expr, [$($slot:literal)+], $inputs:literal, $attrs:expr, $kernel:ident) => {
         Op::new($name, concat!(optimizers!(@slots "Ref(T)", $($slot)+), $inputs, " -> out: Ref(T)"))
-            .attrs($attrs).shape(update_shape).kernel($kernel)
+            .attrs($attrs).work(Work::Inputs).writes_variable().shape(update_shape).kernel($kernel)
     };
     (@resource $name:expr, [$($slot:literal)+], $inputs:literal, $attrs:expr, $kernel:ident) => {
         Op::new($name, concat!(optimizers!(@slots "resource", $($slot)+), $inputs))
-            .attrs($attrs).stateful().shape(update_shape).kernel($kernel)
+            .attrs($attrs).work(Work::Inputs).stateful().writes_variable().shape(update_shape).kernel($kernel)
     };
     (
         $(dense $dense:literal $dense_slots:tt $dense_inputs:literal $dense_attrs:literal $dense_kernel:ident;)*

@@ -5,7 +5,7 @@
 //! pass reads and writes each array once, so that an update runs at the speed of memory.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory};
 
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -175,7 +175,11 @@ fn check_sparse(shape: &Shape, gradient: &Tensor, indices: &Tensor) -> Result<Ve
             Status::invalid_argument(format!("Index {index} at offset {offset} in indices is out of range"))
         })
     };
-    integers_of(indices)?.into_iter().enumerate().map(row_of).collect()
+    let mut found = memory::vec_with_room(indices.num_elements())?;
+    for index in integers_of(indices)?.into_iter().enumerate() {
+        found.push(row_of(index)?);
+    }
+    Ok(found)
 }
 
 /// Updates all elements, in parallel if they are many.

@@ -2,20 +2,24 @@
 //!
 //! It holds a sum, a count and a step. A gradient computed for an older step is dropped; any other is added. A take
 //! waits until enough gradients are in, gets their mean (or sum), and moves the step on. Waiting takes are served in
-//! order of arrival. The sum is made in place in the first gradient's own memory where nobody else holds that.
+//! order of arrival. The sum is made in place in the first gradient's own memory where nobody else holds that. Whose gradients
+//! they are, and which count, is the business of [`Round`].
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, ensure};
 
+use super::round::{Offer, Patience, Round, Verdict};
 use super::sparse_gradient::{SparseGradient, SparseSum};
 use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
-use tensorfleet_kernel::resource::Resource;
+use tensorfleet_kernel::kernel::StepOrigin;
+use tensorfleet_kernel::resource::{Resource, RoundReport};
 use tensorfleet_numeric::assign::add_assign;
-use tensorfleet_threads::Loops;
+use tensorfleet_threads::{Alarm, Loops, Threads};
 
 /// What a take gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,16 +53,17 @@ pub(crate) struct Accumulator {
     reduction: Reduction,
     /// The threads of the task that it belongs to.
     loops: Loops,
+    clock: Clock,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Gradients for steps before this one are stale.
-    step: i64,
-    count: usize,
+    round: Round,
     sum: Option<Sum>,
     takes: WaitingList<Take>,
     is_removed: bool,
+    /// Looks again when the patience of a take may be over.
+    alarm: Option<Alarm>,
 }
 
 enum Sum {
@@ -67,8 +72,21 @@ enum Sum {
 }
 
 struct Take {
-    required: usize,
+    asked: Asked,
     done: OnTaken,
+}
+
+/// What a take asks for.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    /// So many gradients.
+    pub(crate) required: usize,
+    /// When fewer will do.
+    pub(crate) patience: Option<Patience>,
+    /// By whom.
+    pub(crate) origin: Arc<StepOrigin>,
+    /// Where its patience is timed.
+    pub(crate) threads: Arc<Threads>,
 }
 
 /// A take whose turn has come, with what it gets.
@@ -84,7 +102,13 @@ impl Accumulator {
         reduction: Reduction,
         loops: Loops,
     ) -> Accumulator {
-        let state = State { step: 0, count: 0, sum: None, takes: WaitingList::default(), is_removed: false };
+        let state = State {
+            round: Round::default(),
+            sum: None,
+            takes: WaitingList::default(),
+            is_removed: false,
+            alarm: None,
+        };
         Accumulator {
             name: name.to_string(),
             layout,
@@ -92,6 +116,7 @@ impl Accumulator {
             shape,
             reduction,
             loops,
+            clock: Clock::system(),
             state: Mutex::new(state),
         }
     }
@@ -111,18 +136,37 @@ impl Accumulator {
 
     /// How many gradients are in the sum.
     pub(crate) fn count(&self) -> usize {
-        self.state.lock().count
+        self.state.lock().round.count()
     }
 
     /// Sets the step. Going backwards is odd but allowed.
     pub(crate) fn set_step(&self, step: i64) {
-        self.state.lock().step = step;
+        self.state.lock().round.set_step(step);
     }
 
-    /// Adds a gradient, unless it is stale. The step that gets the sum goes on where `resume` says.
-    pub(crate) fn apply_dense(&self, local_step: i64, gradient: Tensor, resume: Resume<'_>) -> Result<()> {
+    /// Begins the round of `step`, as a chief that starts does: gradients of other rounds go, and so do takes that still wait.
+    pub(crate) fn begin(&self, step: i64) {
+        let withdrawn: Vec<Waiting<Take>> = {
+            let mut state = self.state.lock();
+            if state.round.begin(step, self.clock.now()) {
+                state.sum = None;
+            }
+            state.takes.drain().collect()
+        };
+        for waiting in withdrawn {
+            (waiting.release().done)(Err(self.begun_anew(step)), Resume::OnPool);
+        }
+    }
+
+    /// Adds a gradient, unless it is stale or its member has given one. The step that gets the sum goes on where `resume` says.
+    pub(crate) fn apply_dense(
+        self: &Arc<Self>,
+        offer: &Offer,
+        gradient: Tensor,
+        resume: Resume<'_>,
+    ) -> Result<()> {
         self.check_use(Layout::Dense, gradient.dtype())?;
-        self.apply(local_step, resume, |sum| {
+        self.apply(offer, resume, |sum| {
             let expected = match &sum {
                 Some(Sum::Dense(sum)) => PartialShape::from(sum.shape()),
                 _ => self.shape.clone(),
@@ -141,15 +185,15 @@ impl Accumulator {
         })
     }
 
-    /// Adds a sparse gradient, unless it is stale.
+    /// Adds a sparse gradient, like [`Accumulator::apply_dense`].
     pub(crate) fn apply_sparse(
-        &self,
-        local_step: i64,
+        self: &Arc<Self>,
+        offer: &Offer,
         gradient: SparseGradient,
         resume: Resume<'_>,
     ) -> Result<()> {
         self.check_use(Layout::Sparse, gradient.values.dtype())?;
-        self.apply(local_step, resume, |sum| {
+        self.apply(offer, resume, |sum| {
             gradient.check(&self.shape)?;
             match sum {
                 Some(Sum::Sparse(sum)) => sum.add(&self.loops, &gradient)?,
@@ -160,8 +204,8 @@ impl Accumulator {
     }
 
     fn apply(
-        &self,
-        local_step: i64,
+        self: &Arc<Self>,
+        offer: &Offer,
         resume: Resume<'_>,
         add: impl FnOnce(&mut Option<Sum>) -> Result<()>,
     ) -> Result<()> {
@@ -170,29 +214,32 @@ impl Accumulator {
             if state.is_removed {
                 return Err(self.removed());
             }
-            if local_step < state.step {
+            if state.round.judge(offer) != Verdict::Counts {
                 return Ok(());
             }
             add(&mut state.sum)?;
-            state.count += 1;
-            self.serve(&mut state)
+            state.round.note(offer, self.clock.now());
+            let due = self.serve(&mut state);
+            self.arm(&mut state);
+            due
         };
         self.answer(due, resume);
         Ok(())
     }
 
-    /// Takes the mean or sum out, as soon as `required` gradients are in.
+    /// Takes the mean or sum out, as soon as as many gradients are in as are asked for.
     pub(crate) fn take(
         self: &Arc<Self>,
-        required: usize,
+        asked: Asked,
         cancellation: &Arc<Cancellation>,
         done: OnTaken,
         resume: Resume<'_>,
     ) {
         let (id, due, waits) = {
             let mut state = self.state.lock();
-            let id = state.takes.push(cancellation, Take { required, done });
+            let id = state.takes.push(cancellation, Take { asked, done });
             let due = self.serve(&mut state);
+            self.arm(&mut state);
             (id, due, state.takes.contains(id))
         };
         self.answer(due, resume);
@@ -207,15 +254,40 @@ impl Accumulator {
             return state.takes.drain().map(|take| (take, Err(self.removed()))).collect();
         }
         let mut due = Vec::new();
-        while let Some(take) = state.takes.front()
-            && take.required <= state.count
+        let now = self.clock.now();
+        while let Some(Take { asked, .. }) = state.takes.front()
+            && state.round.is_complete(asked.required, asked.patience, now)
             && let Some(sum) = state.sum.take()
         {
-            let count = std::mem::take(&mut state.count);
-            state.step = state.step.saturating_add(1);
+            let count = state.round.take(&asked.origin, asked.required, now);
             due.extend(state.takes.pop().map(|waiting| (waiting, Ok((sum, count)))));
         }
         due
+    }
+
+    /// Looks again when the patience of the take whose turn it is may be over.
+    fn arm(self: &Arc<Self>, state: &mut State) {
+        state.alarm = match state.takes.front() {
+            Some(Take { asked: Asked { patience: Some(patience), threads, .. }, .. })
+                if state.round.count() > 0 =>
+            {
+                let accumulator = Arc::downgrade(self);
+                let look = move || accumulator.upgrade().into_iter().for_each(|it| it.look_again());
+                Some(threads.timer().after(patience.wait, look))
+            }
+            _ => None,
+        };
+    }
+
+    /// Serves a take whose patience is over.
+    fn look_again(self: &Arc<Self>) {
+        let due = {
+            let mut state = self.state.lock();
+            let due = self.serve(&mut state);
+            self.arm(&mut state);
+            due
+        };
+        self.answer(due, Resume::OnPool);
     }
 
     /// Divides and hands over, outside the lock.
@@ -241,6 +313,14 @@ impl Accumulator {
             })?;
         }
         Ok(sum)
+    }
+
+    #[cold]
+    fn begun_anew(&self, step: i64) -> Status {
+        Status::aborted(format!(
+            "accumulator '{}': another chief has begun round {step} anew, so nobody takes the one before",
+            self.name
+        ))
     }
 
     #[cold]
@@ -274,6 +354,12 @@ impl Waits<Take> for Accumulator {
 impl Resource for Accumulator {
     fn kind() -> &'static str {
         "N10tensorflow26ConditionalAccumulatorBaseE"
+    }
+
+    fn round(&self) -> Option<RoundReport> {
+        let mut state = self.state.lock();
+        let required = state.takes.front().map(|take| take.asked.required);
+        Some(RoundReport { required, ..state.round.report(self.clock.now()) })
     }
 
     fn on_removed(&self) {

@@ -2,17 +2,29 @@
 //! handles. Sparse accumulators only have the first form.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tensorfleet_core::{DType, Element, PartialShape, Result, Tensor, ensure};
 
-use super::accumulator::{Accumulator, Layout, Reduction};
-use super::naming::{Owner, handle_shape, no_outputs};
+use super::accumulator::{Accumulator, Asked, Layout, Reduction};
+use super::naming::{Owner, handle_shape, no_outputs, own_attr};
+use super::round::{Offer, Patience};
 use super::sparse_gradient::SparseGradient;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, tensor_outputs};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, scalars, unknown};
+
+/// On a node that gives a gradient: its owner counts once in a round.
+const ONCE_PER_MEMBER: &str = "_tensorfleet_once_per_member";
+/// On a node that takes: so many members are enough ...
+const MIN_MEMBERS: &str = "_tensorfleet_min_members";
+/// ... after they have waited this long for the others.
+const PATIENCE_MS: &str = "_tensorfleet_patience_ms";
+/// On a node that sets the step: a chief begins its round.
+const BEGIN_ROUND: &str = "_tensorfleet_begin_round";
 
 const ATTRS: &str = "dtype: number; shape: shape; container: string = ''; shared_name: string = ''; \
                      reduction_type: {'MEAN', 'SUM'} = 'MEAN'";
@@ -30,6 +42,7 @@ pub(crate) static OPS: &[Op] = &[
         "handle: Ref(string), local_step: int64, gradient_indices: int64, gradient_values: dtype, \
          gradient_shape: int64",
     )
+    .work(Work::Inputs)
     .attrs("dtype: number; has_known_shape: bool")
     .shape(apply_shape)
     .kernel(apply_sparse),
@@ -68,11 +81,11 @@ const fn maker(name: &'static str, signature: &'static str) -> Op {
 }
 
 const fn apply_op(name: &'static str, signature: &'static str) -> Op {
-    Op::new(name, signature).attrs("dtype: number").shape(apply_shape).kernel(apply_dense)
+    Op::new(name, signature).work(Work::Inputs).attrs("dtype: number").shape(apply_shape).kernel(apply_dense)
 }
 
 const fn take_op(name: &'static str, signature: &'static str) -> Op {
-    Op::new(name, signature).attrs("dtype: number").shape(take_shape)
+    Op::new(name, signature).work(Work::Inputs).attrs("dtype: number").shape(take_shape)
 }
 
 fn apply_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
@@ -120,49 +133,60 @@ fn scalar<T: Element>(tensor: &Tensor, argument: &str) -> Result<T> {
     tensor.to_scalar()
 }
 
-fn apply_dense(_: &NodeSpec<'_>) -> Result<KernelBox> {
-    Ok(KernelBox::from_fn(|ctx| {
+fn apply_dense(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let once_per_member: bool = own_attr(node, ONCE_PER_MEMBER)?;
+    Ok(KernelBox::from_fn(move |ctx| {
         let accumulator = ctx.resource::<Accumulator>(0)?;
         let local_step = scalar(ctx.input(1)?, "local_step")?;
-        accumulator.apply_dense(local_step, ctx.take_input(2)?, ctx.resume)
+        let offer = Offer { origin: ctx.step.origin.clone(), local_step, once_per_member };
+        accumulator.apply_dense(&offer, ctx.take_input(2)?, ctx.resume)
     }))
 }
 
 fn apply_sparse(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let has_known_shape: bool = node.attr("has_known_shape")?;
+    let once_per_member: bool = own_attr(node, ONCE_PER_MEMBER)?;
     Ok(KernelBox::from_fn(move |ctx| {
         let accumulator = ctx.resource::<Accumulator>(0)?;
         let local_step = scalar(ctx.input(1)?, "local_step")?;
         let (indices, values) = (ctx.take_input(2)?, ctx.take_input(3)?);
         let shape = ctx.input(4)?.as_slice::<i64>()?;
         let shape = has_known_shape.then(|| shape.to_vec());
-        accumulator.apply_sparse(local_step, SparseGradient { indices, values, shape }, ctx.resume)
+        let offer = Offer { origin: ctx.step.origin.clone(), local_step, once_per_member };
+        accumulator.apply_sparse(&offer, SparseGradient { indices, values, shape }, ctx.resume)
     }))
 }
 
 struct TakeKernel {
     layout: Layout,
     dtype: DType,
+    patience: Option<Patience>,
 }
 
 impl TakeKernel {
-    fn request(&self, ctx: &AsyncContext) -> Result<(Arc<Accumulator>, usize)> {
+    fn request(&self, ctx: &AsyncContext) -> Result<(Arc<Accumulator>, Asked)> {
         let accumulator = ctx.resource::<Accumulator>(0)?;
         let required: i32 = scalar(ctx.input(1)?, "num_required")?;
         ensure!(required > 0, InvalidArgument, "Argument num_required must be positive, but was {required}");
         accumulator.check_use(self.layout, self.dtype)?;
-        Ok((accumulator, required as usize))
+        let asked = Asked {
+            required: required as usize,
+            patience: self.patience,
+            origin: ctx.step.origin.clone(),
+            threads: ctx.step.threads.clone(),
+        };
+        Ok((accumulator, asked))
     }
 }
 
 impl AsyncKernel for TakeKernel {
     fn start(&self, ctx: AsyncContext, done: Done, resume: Resume<'_>) {
         match self.request(&ctx) {
-            Ok((accumulator, required)) => {
+            Ok((accumulator, asked)) => {
                 let taken = |result: Result<Vec<Tensor>>, resume: Resume<'_>| {
                     done(result.map(tensor_outputs), resume);
                 };
-                accumulator.take(required, &ctx.step.cancellation, Box::new(taken), resume);
+                accumulator.take(asked, &ctx.step.cancellation, Box::new(taken), resume);
             }
             Err(status) => done(Err(status), resume),
         }
@@ -170,7 +194,13 @@ impl AsyncKernel for TakeKernel {
 }
 
 fn take(node: &NodeSpec<'_>, layout: Layout) -> Result<KernelBox> {
-    Ok(KernelBox::new_async(TakeKernel { layout, dtype: node.attr("dtype")? }))
+    let min_members: i64 = own_attr(node, MIN_MEMBERS)?;
+    let patience_ms: i64 = own_attr(node, PATIENCE_MS)?;
+    let patience = usize::try_from(min_members).ok().filter(|&count| count > 0).map(|min_members| Patience {
+        min_members,
+        wait: Duration::from_millis(patience_ms.try_into().unwrap_or(0)),
+    });
+    Ok(KernelBox::new_async(TakeKernel { layout, dtype: node.attr("dtype")?, patience }))
 }
 
 fn num_accumulated(_: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -181,10 +211,15 @@ fn num_accumulated(_: &NodeSpec<'_>) -> Result<KernelBox> {
     }))
 }
 
-fn set_global_step(_: &NodeSpec<'_>) -> Result<KernelBox> {
-    Ok(KernelBox::from_fn(|ctx| {
+fn set_global_step(node: &NodeSpec<'_>) -> Result<KernelBox> {
+    let begins_round: bool = own_attr(node, BEGIN_ROUND)?;
+    Ok(KernelBox::from_fn(move |ctx| {
         let step = scalar(ctx.input(1)?, "new_global_step")?;
-        ctx.resource::<Accumulator>(0)?.set_step(step);
+        let accumulator = ctx.resource::<Accumulator>(0)?;
+        match begins_round {
+            true => accumulator.begin(step),
+            false => accumulator.set_step(step),
+        }
         Ok(())
     }))
 }

@@ -15,23 +15,33 @@ fn accumulator(reduction: Reduction) -> Arc<Accumulator> {
     Arc::new(Accumulator::new("a", Layout::Dense, DType::Float, PartialShape::unknown(), reduction, loops()))
 }
 
-struct Asked {
+struct Waiter {
     cancellation: Arc<Cancellation>,
     answer: Receiver<Result<f32>>,
 }
 
-fn take(accumulator: &Arc<Accumulator>, required: usize) -> Asked {
+fn take(accumulator: &Arc<Accumulator>, required: usize) -> Waiter {
     let (sender, answer) = channel();
     let cancellation = Arc::new(Cancellation::new());
     let done = move |result: Result<Taken>, _: Resume<'_>| {
         sender.send(result.and_then(|taken| taken[0].to_scalar())).unwrap();
     };
-    accumulator.take(required, &cancellation, Box::new(done), Resume::OnPool);
-    Asked { cancellation, answer }
+    let asked = Asked {
+        required,
+        patience: None,
+        origin: StepOrigin::unknown(),
+        threads: tensorfleet_threads::Threads::of_process().clone(),
+    };
+    accumulator.take(asked, &cancellation, Box::new(done), Resume::OnPool);
+    Waiter { cancellation, answer }
 }
 
-fn apply(accumulator: &Accumulator, local_step: i64, gradient: f32) {
-    accumulator.apply_dense(local_step, Tensor::scalar(gradient), Resume::OnPool).unwrap();
+fn at(local_step: i64) -> Offer {
+    Offer { origin: StepOrigin::unknown(), local_step, once_per_member: false }
+}
+
+fn apply(accumulator: &Arc<Accumulator>, local_step: i64, gradient: f32) {
+    accumulator.apply_dense(&at(local_step), Tensor::scalar(gradient), Resume::OnPool).unwrap();
 }
 
 #[test]
@@ -71,14 +81,14 @@ fn stale_gradients_are_dropped_whatever_they_are() {
 #[test]
 fn gradients_must_agree_in_shape_and_dtype() {
     let a = accumulator(Reduction::Mean);
-    a.apply_dense(0, Tensor::vector(&[1.0f32, 2.0]).unwrap(), Resume::OnPool).unwrap();
-    let status = a.apply_dense(0, Tensor::vector(&[1.0f32]).unwrap(), Resume::OnPool).unwrap_err();
+    a.apply_dense(&at(0), Tensor::vector(&[1.0f32, 2.0]).unwrap(), Resume::OnPool).unwrap();
+    let status = a.apply_dense(&at(0), Tensor::vector(&[1.0f32]).unwrap(), Resume::OnPool).unwrap_err();
     assert_eq!(
         (status.code(), status.text()),
         (Code::InvalidArgument, "Shape mismatch: expected [2], got [1]")
     );
     assert_eq!(
-        a.apply_dense(0, Tensor::scalar(1i32), Resume::OnPool).unwrap_err().code(),
+        a.apply_dense(&at(0), Tensor::scalar(1i32), Resume::OnPool).unwrap_err().code(),
         Code::InvalidArgument
     );
     assert_eq!(a.count(), 1);
@@ -88,8 +98,8 @@ fn gradients_must_agree_in_shape_and_dtype() {
 fn the_sum_does_not_touch_a_gradient_that_others_hold() {
     let a = accumulator(Reduction::Sum);
     let gradient = Tensor::vector(&[1.0f32; 100]).unwrap();
-    a.apply_dense(0, gradient.clone(), Resume::OnPool).unwrap();
-    a.apply_dense(0, gradient.clone(), Resume::OnPool).unwrap();
+    a.apply_dense(&at(0), gradient.clone(), Resume::OnPool).unwrap();
+    a.apply_dense(&at(0), gradient.clone(), Resume::OnPool).unwrap();
     assert_eq!(gradient.as_slice::<f32>().unwrap()[0], 1.0);
 }
 
@@ -110,7 +120,10 @@ fn a_removed_accumulator_answers_everyone() {
     let waiting = take(&a, 1);
     a.on_removed();
     assert_eq!(waiting.answer.try_recv().unwrap().unwrap_err().code(), Code::Aborted);
-    assert_eq!(a.apply_dense(0, Tensor::scalar(1.0f32), Resume::OnPool).unwrap_err().code(), Code::Aborted);
+    assert_eq!(
+        a.apply_dense(&at(0), Tensor::scalar(1.0f32), Resume::OnPool).unwrap_err().code(),
+        Code::Aborted
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -131,7 +144,7 @@ proptest! {
         1 => (0usize..10).prop_map(Action::GiveUp),
     ], 1..50)) {
         let a = accumulator(Reduction::Sum);
-        let (mut round, mut step, mut takes): (Vec<f32>, i64, Vec<Asked>) = (Vec::new(), 0, Vec::new());
+        let (mut round, mut step, mut takes): (Vec<f32>, i64, Vec<Waiter>) = (Vec::new(), 0, Vec::new());
         let mut waiting: Vec<(usize, usize)> = Vec::new();
         let mut expected: Vec<Option<Result<f32, Code>>> = Vec::new();
         for action in actions {

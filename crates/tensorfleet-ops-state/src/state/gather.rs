@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tensorfleet_core::{DType, Result, ensure};
 
 use super::resource_variable_ops::variable_to_update;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -19,6 +20,7 @@ use tensorfleet_ops_tensor::array::gather::{
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("ResourceGather", "resource: resource, indices: Tindices -> output: dtype")
+        .work(Work::Measured)
         .gradient(gather_gradient)
         .attrs("batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, int64}")
         .stateful()
@@ -26,6 +28,7 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(resource_gather)
         .touches_rows(),
     Op::new("ResourceGatherNd", "resource: resource, indices: Tindices -> output: dtype")
+        .work(Work::Measured)
         .gradient(gather_nd_gradient)
         .attrs("dtype: type; Tindices: {int32, int64}")
         .stateful()

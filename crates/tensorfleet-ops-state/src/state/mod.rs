@@ -8,6 +8,7 @@ mod gather;
 pub mod naming;
 pub mod queue;
 mod resource_variable_ops;
+mod round;
 mod scatter;
 mod sparse_gradient;
 mod stack;

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{DType, PartialShape, ResourceHandle, Result, Tensor, ensure};
 
 use tensorfleet_kernel::kernel::StepContext;
@@ -126,4 +127,12 @@ pub fn handle_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 /// Shape rule of ops without outputs.
 pub fn no_outputs(_: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     Ok(Vec::new())
+}
+/// The value of an attribute that only nodes of Tensorfleet's own programs have, or what says nothing. Its name begins with `_`, so
+/// TensorFlow's servers pass it over.
+pub(crate) fn own_attr<A: FromAttr + Default>(node: &NodeSpec<'_>, name: &str) -> Result<A> {
+    match node.node().attrs.get(name) {
+        Some(_) => node.attr(name),
+        None => Ok(A::default()),
+    }
 }

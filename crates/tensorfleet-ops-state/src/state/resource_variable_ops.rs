@@ -8,6 +8,7 @@ use tensorfleet_core::{DType, PartialShape, ResourceHandle, Result, Status, Tens
 
 use super::naming::no_outputs;
 use crate::state::variable_ops::count;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox, handle_in};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -53,17 +54,22 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("dtype: type; validate_shape: bool = false")
         .stateful()
         .shape(no_outputs)
+        .writes_variable()
         .kernel(assign)
         .cost(Cost::Trivial),
     Op::new("AssignAddVariableOp", "resource: resource, value: dtype")
+        .work(Work::Inputs)
         .attrs("dtype: type")
         .stateful()
         .shape(no_outputs)
+        .writes_variable()
         .kernel(|_| update(add_assign)),
     Op::new("AssignSubVariableOp", "resource: resource, value: dtype")
+        .work(Work::Inputs)
         .attrs("dtype: type")
         .stateful()
         .shape(no_outputs)
+        .writes_variable()
         .kernel(|_| update(sub_assign)),
     Op::new("VariableShape", "input: resource -> output: out_type")
         .not_differentiable()

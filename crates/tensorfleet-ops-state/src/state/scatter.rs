@@ -3,10 +3,11 @@
 //! Updates are applied one after another, so repeated indices add up (or the last one stays). Like TensorFlow, a bad
 //! index ends the op with an error after the updates before it have been made.
 
-use tensorfleet_core::{Element, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{Element, Result, Shape, Status, Tensor, bail, ensure, memory};
 
 use super::naming::no_outputs;
 use super::resource_variable_ops::variable_to_update;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -36,11 +37,12 @@ const RESOURCE: &str = "resource: resource, indices: Tindices, updates: dtype";
 const RESOURCE_ND: &str = "ref: resource, indices: Tindices, updates: T";
 
 const fn by_row(name: &'static str, attrs: &'static str) -> Op {
-    Op::new(name, REF).attrs(attrs).touches_rows().shape(same_as_input)
+    Op::new(name, REF).work(Work::Inputs).attrs(attrs).touches_rows().writes_variable().shape(same_as_input)
 }
 
 const fn resource_by_row(name: &'static str, attrs: &'static str) -> Op {
-    Op::new(name, RESOURCE).attrs(attrs).touches_rows().stateful().shape(no_outputs)
+    let op = Op::new(name, RESOURCE).work(Work::Inputs).attrs(attrs).touches_rows();
+    op.writes_variable().stateful().shape(no_outputs)
 }
 
 const ANY: &str = "T: type; Tindices: {int32, int64}; use_locking: bool = true";
@@ -57,11 +59,12 @@ const SLICE_ATTRS: &str = "T: type; Index: {int32, int64}; begin_mask: int = 0; 
                            ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0";
 
 const fn by_coordinates(name: &'static str, attrs: &'static str) -> Op {
-    Op::new(name, REF).attrs(attrs).touches_rows().shape(same_as_input)
+    Op::new(name, REF).work(Work::Inputs).attrs(attrs).touches_rows().writes_variable().shape(same_as_input)
 }
 
 const fn resource_by_coordinates(name: &'static str) -> Op {
-    Op::new(name, RESOURCE_ND).attrs(ANY_ND).touches_rows().stateful().shape(no_outputs)
+    let op = Op::new(name, RESOURCE_ND).work(Work::Inputs).attrs(ANY_ND).touches_rows();
+    op.writes_variable().stateful().shape(no_outputs)
 }
 
 /// The family's table.
@@ -96,14 +99,18 @@ pub(crate) static OPS: &[Op] = &[
         "StridedSliceAssign",
         "ref: Ref(T), begin: Index, end: Index, strides: Index, value: T -> output_ref: Ref(T)",
     )
+    .work(Work::Inputs)
     .attrs(SLICE_ATTRS)
+    .writes_variable()
     .shape(same_as_input)
     .kernel(strided_slice_assign),
     Op::new(
         "ResourceStridedSliceAssign",
         "ref: resource, begin: Index, end: Index, strides: Index, value: T",
     )
+    .work(Work::Inputs)
     .attrs(SLICE_ATTRS)
+    .writes_variable()
     .stateful()
     .shape(no_outputs)
     .kernel(strided_slice_assign),
@@ -168,7 +175,8 @@ fn row_targets(value: &Shape, indices: &Tensor, updates: &Tensor) -> Result<Targ
     );
     let numbers = integers_of(indices)?;
     let bad = numbers.iter().position(|&index| index as u64 >= limit as u64);
-    let slices = numbers.iter().take(bad.unwrap_or(numbers.len())).map(|&index| index as usize).collect();
+    let good = &numbers[..bad.unwrap_or(numbers.len())];
+    let slices = memory::collect(good.iter().map(|&index| index as usize))?;
     let bad = bad.map(|position| {
         let place = coordinates(indices.shape(), position);
         Status::invalid_argument(format!("indices{place} = {} is not in [0, {limit})", numbers[position]))
@@ -226,9 +234,10 @@ fn coordinate_targets(value: &Shape, indices: &Tensor, updates: &Tensor) -> Resu
             "updates of an empty variable are empty"
         );
         let count = updates.num_elements().checked_div(slice_len).unwrap_or(0);
-        targets.slices = vec![0; count];
+        targets.slices = memory::vec_of(0, count)?;
         return Ok(targets);
     }
+    targets.slices = memory::vec_with_room(numbers.len() / depth)?;
     for (position, coordinate) in numbers.chunks_exact(depth).enumerate() {
         if coordinate.iter().zip(value.iter()).any(|(&index, &dim)| index as u64 >= dim as u64) {
             let place = coordinates(outer, position);

@@ -3,7 +3,7 @@
 //! Sums are made like TensorFlow's: both index lists are walked in step, so gradients should come sorted and without
 //! repeats, and the mean of a row divides by the number of gradients that had this row.
 
-use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, Tensor, ensure, memory};
 
 use tensorfleet_numeric::number::Number;
 use tensorfleet_threads::Loops;
@@ -101,8 +101,8 @@ enum Source {
 
 impl SparseSum {
     pub(super) fn new(gradient: SparseGradient) -> Result<SparseSum> {
-        let indices = gradient.indices.as_slice::<i64>()?.to_vec();
-        Ok(SparseSum { counts: vec![1; indices.len()], indices, values: gradient.values })
+        let indices = memory::copy_of(gradient.indices.as_slice::<i64>()?)?;
+        Ok(SparseSum { counts: memory::vec_of(1, indices.len())?, indices, values: gradient.values })
     }
 
     pub(super) fn add(&mut self, loops: &Loops, gradient: &SparseGradient) -> Result<()> {
@@ -121,12 +121,12 @@ impl SparseSum {
             self.counts.iter_mut().for_each(|count| *count += 1);
             return tensorfleet_numeric::assign::add_assign(loops, &mut self.values, &gradient.values);
         }
-        let sources = merge(&self.indices, theirs);
+        let sources = merge(&self.indices, theirs)?;
         let mut dims = self.values.shape().to_vec();
         dims[0] = sources.len();
         let shape = Shape::new(&dims)?;
         let row_len: usize = row.iter().product();
-        self.values = tensorfleet_numeric::dispatch!(self.values.dtype(), T in [f32, f64, half::f16] => {
+        let values = tensorfleet_numeric::dispatch!(self.values.dtype(), T in [f32, f64, half::f16] => {
             let (ours, theirs) = (self.values.as_slice::<T>()?, gradient.values.as_slice::<T>()?);
             Tensor::build::<T>(shape, |out| {
                 if row_len > 0 {
@@ -140,15 +140,12 @@ impl SparseSum {
             Source::Theirs(_) => 1,
             Source::Both(i, _) => self.counts[i] + 1,
         });
-        let counts = counts.collect();
-        self.indices = sources
-            .iter()
-            .map(|source| match *source {
-                Source::Ours(i) | Source::Both(i, _) => self.indices[i],
-                Source::Theirs(j) => theirs[j],
-            })
-            .collect();
-        self.counts = counts;
+        let indices = sources.iter().map(|source| match *source {
+            Source::Ours(i) | Source::Both(i, _) => self.indices[i],
+            Source::Theirs(j) => theirs[j],
+        });
+        let (counts, indices) = (memory::collect(counts)?, memory::collect(indices)?);
+        (self.counts, self.indices, self.values) = (counts, indices, values);
         Ok(())
     }
 
@@ -180,12 +177,12 @@ impl SparseSum {
     }
 }
 
-fn merge(ours: &[i64], theirs: &[i64]) -> Vec<Source> {
-    let mut sources = Vec::with_capacity(ours.len() + theirs.len());
+fn merge(ours: &[i64], theirs: &[i64]) -> Result<Vec<Source>> {
+    let mut sources = memory::vec_with_room(ours.len() + theirs.len())?;
     let (mut i, mut j) = (0, 0);
     loop {
         let source = match (ours.get(i), theirs.get(j)) {
-            (None, None) => return sources,
+            (None, None) => return Ok(sources),
             (Some(a), Some(b)) if a == b => Source::Both(i, j),
             (Some(a), Some(b)) if a < b => Source::Ours(i),
             (Some(_), None) => Source::Ours(i),

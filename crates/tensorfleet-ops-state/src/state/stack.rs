@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tensorfleet_core::memory::Kept;
 use tensorfleet_core::{DType, ResourceHandle, Result, Status, Tensor, ensure};
 
 use super::naming::{handle_shape, no_outputs};
@@ -72,7 +73,13 @@ struct Stack {
     name: String,
     /// Negative means unbounded.
     max_size: i32,
-    elements: Mutex<Option<Vec<Tensor>>>,
+    elements: Mutex<Option<Elements>>,
+}
+
+#[derive(Default)]
+struct Elements {
+    tensors: Vec<Tensor>,
+    kept: Kept,
 }
 
 impl Resource for Stack {
@@ -82,7 +89,7 @@ impl Resource for Stack {
 }
 
 impl Stack {
-    fn with<R>(&self, change: impl FnOnce(&mut Vec<Tensor>) -> Result<R>) -> Result<R> {
+    fn with<R>(&self, change: impl FnOnce(&mut Elements) -> Result<R>) -> Result<R> {
         match &mut *self.elements.lock() {
             Some(elements) => change(elements),
             None => Err(Status::invalid_argument(format!("Stack[{}] has already been closed.", self.name))),
@@ -91,7 +98,8 @@ impl Stack {
 
     fn push(&self, element: Tensor) -> Result<()> {
         self.with(|elements| {
-            let is_full = usize::try_from(self.max_size).is_ok_and(|max_size| elements.len() >= max_size);
+            let is_full =
+                usize::try_from(self.max_size).is_ok_and(|max_size| elements.tensors.len() >= max_size);
             ensure!(
                 !is_full,
                 InvalidArgument,
@@ -99,16 +107,19 @@ impl Stack {
                 self.name,
                 self.max_size
             );
-            elements.push(element);
+            elements.kept.add(element.kept_bytes())?;
+            elements.tensors.push(element);
             Ok(())
         })
     }
 
     fn pop(&self) -> Result<Tensor> {
         self.with(|elements| {
-            elements.pop().ok_or_else(|| {
+            let element = elements.tensors.pop().ok_or_else(|| {
                 Status::invalid_argument(format!("Stack[{}] is empty when calling Pop().", self.name))
-            })
+            })?;
+            elements.kept.remove(element.kept_bytes());
+            Ok(element)
         })
     }
 }
@@ -126,7 +137,7 @@ fn make(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let max_size = if as_strings { -1 } else { ctx.input(0)?.to_scalar()? };
         let resources = &ctx.step.step_resources;
         let name = resources.private_name(&base);
-        let stack = Stack { name: name.clone(), max_size, elements: Mutex::new(Some(Vec::new())) };
+        let stack = Stack { name: name.clone(), max_size, elements: Mutex::new(Some(Elements::default())) };
         resources.get_or_create(CONTAINER, &name, || Ok(stack))?;
         let handle = if as_strings {
             Tensor::from_strings(vec![Bytes::from(CONTAINER), Bytes::from(name)], &[2])?

@@ -7,11 +7,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tensorfleet_core::memory::Kept;
 use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
 use super::naming::{container_attr, no_outputs, shared_name_attr};
-use super::queue::Tuple;
+use super::queue::{Tuple, kept_bytes};
 use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{
@@ -29,9 +31,20 @@ const LOOKED_AT: &str = "capacity: int >= 0 = 0; memory_limit: int >= 0 = 0; dty
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Stage", "values: dtypes").attrs(FILLED).stateful().shape(no_outputs).kernel(stage),
-    Op::new("Unstage", "-> values: dtypes").attrs(FILLED).stateful().shape(unknown).kernel(unstage),
+    Op::new("Stage", "values: dtypes")
+        .work(Work::Inputs)
+        .attrs(FILLED)
+        .stateful()
+        .shape(no_outputs)
+        .kernel(stage),
+    Op::new("Unstage", "-> values: dtypes")
+        .work(Work::Inputs)
+        .attrs(FILLED)
+        .stateful()
+        .shape(unknown)
+        .kernel(unstage),
     Op::new("StagePeek", "index: int32 -> values: dtypes")
+        .work(Work::Inputs)
         .attrs(FILLED)
         .stateful()
         .shape(unknown)
@@ -61,6 +74,8 @@ struct Staging {
 #[derive(Default)]
 struct State {
     tuples: VecDeque<Tuple>,
+    /// For all tuples here, those that wait to get in included.
+    kept: Kept,
     bytes: usize,
     puts: WaitingList<Put>,
     takes: WaitingList<Take>,
@@ -115,6 +130,10 @@ impl Staging {
             ));
             return done(Err(status), resume);
         }
+        let room = self.state.lock().kept.add(kept_bytes(&tuple));
+        if let Err(status) = room {
+            return done(Err(status.context(format!("a tuple of staging area '{}'", self.name))), resume);
+        }
         self.ask::<Put>(cancellation, resume, |state| state.puts.push(cancellation, Put { tuple, done }));
     }
 
@@ -166,7 +185,8 @@ impl Staging {
 
     fn clear(&self, resume: Resume<'_>) {
         self.change(resume, |state, _| {
-            state.tuples.clear();
+            let State { tuples, kept, .. } = state;
+            tuples.drain(..).for_each(|tuple| kept.remove(kept_bytes(&tuple)));
             state.bytes = 0;
         });
     }
@@ -204,6 +224,7 @@ impl Staging {
                 && let Some(tuple) = state.tuples.pop_front()
             {
                 state.bytes -= bytes_of(&tuple);
+                state.kept.remove(kept_bytes(&tuple));
                 answers.takes.extend(state.takes.pop().map(|waiting| (waiting, Ok(tensor_outputs(tuple)))));
                 changed = true;
             }
@@ -215,7 +236,7 @@ impl Staging {
 }
 
 macro_rules! waits {
-    ($request:ty, $list:ident) => {
+    ($request:ty, $list:ident, $held:expr) => {
         impl Waits<$request> for Staging {
             fn with_list<R>(&self, look: impl FnOnce(&mut WaitingList<$request>) -> R) -> R {
                 look(&mut self.state.lock().$list)
@@ -223,16 +244,19 @@ macro_rules! waits {
 
             fn withdraw(&self, id: RequestId, reason: Status) {
                 self.change(Resume::OnPool, |state, answers| {
-                    answers.$list.extend(state.$list.remove(id).map(|waiting| (waiting, Err(reason))));
+                    let Some(waiting) = state.$list.remove(id) else { return };
+                    let held: fn(&$request) -> usize = $held;
+                    state.kept.remove(held(&waiting.request));
+                    answers.$list.push((waiting, Err(reason)));
                 });
             }
         }
     };
 }
 
-waits!(Put, puts);
-waits!(Take, takes);
-waits!(Peek, peeks);
+waits!(Put, puts, |put| kept_bytes(&put.tuple));
+waits!(Take, takes, |_| 0);
+waits!(Peek, peeks, |_| 0);
 
 impl Resource for Staging {
     fn kind() -> &'static str {

@@ -6,7 +6,8 @@
 use bytes::Bytes;
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{Buffer, DType, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::memory::Kept;
+use tensorfleet_core::{Buffer, DType, Result, Shape, Status, Tensor, bail, ensure, excerpt, memory};
 
 use tensorfleet_kernel::resource::Resource;
 use tensorfleet_kernel::shape_context::integers_of;
@@ -41,7 +42,7 @@ impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Key::Integer(number) => write!(f, "{number}"),
-            Key::String(text) => write!(f, "{}", String::from_utf8_lossy(text)),
+            Key::String(text) => write!(f, "{}", excerpt(text)),
         }
     }
 }
@@ -52,6 +53,25 @@ struct Rows {
     row_of: FxHashMap<Key, usize>,
     keys: Vec<Key>,
     values: Values,
+    kept: Kept,
+}
+
+/// What a row takes besides its key and values: its number, and room that the map keeps free.
+const ROW_BYTES: usize = 64;
+
+/// What a string takes in a table; a long one is charged by itself.
+fn string_bytes(text: &Bytes) -> usize {
+    size_of::<Bytes>() + text.len().min(LONG_STRING)
+}
+
+const LONG_STRING: usize = 1 << 10;
+
+fn row_bytes(key: &Key, strings: &[Bytes], plain: usize) -> usize {
+    let key = match key {
+        Key::Integer(_) => 0,
+        Key::String(text) => string_bytes(text),
+    };
+    ROW_BYTES + 2 * size_of::<Key>() + key + strings.iter().map(string_bytes).sum::<usize>() + plain
 }
 
 /// Rows of equal length. Which of the two is used depends on the dtype.
@@ -127,9 +147,9 @@ impl Table {
             keys.dtype()
         );
         if self.key_dtype == DType::String {
-            return Ok(keys.as_strings()?.iter().cloned().map(Key::String).collect());
+            return memory::collect(keys.as_strings()?.iter().cloned().map(Key::String));
         }
-        Ok(integers_of(keys)?.into_iter().map(Key::Integer).collect())
+        memory::collect(integers_of(keys)?.into_iter().map(Key::Integer))
     }
 
     fn check_values(&self, keys: &Tensor, values: &Tensor) -> Result<()> {
@@ -222,6 +242,7 @@ impl Table {
             let plain = &plain[number * bytes..(number + 1) * bytes];
             match rows.row_of.get(&key) {
                 None => {
+                    rows.kept.add(row_bytes(&key, strings, plain.len()))?;
                     rows.row_of.insert(key.clone(), rows.keys.len());
                     rows.keys.push(key);
                     rows.values.strings.extend_from_slice(strings);
@@ -238,6 +259,8 @@ impl Table {
                             self.name
                         );
                     }
+                    rows.kept.add(strings.iter().map(string_bytes).sum())?;
+                    rows.kept.remove(old_strings.iter().map(string_bytes).sum());
                     old_strings.clone_from_slice(strings);
                     old_plain.copy_from_slice(plain);
                 }
@@ -254,6 +277,9 @@ impl Table {
         let len = if self.value_dtype == DType::String { self.row_len() } else { 0 };
         for key in keys {
             let Some(row) = rows.row_of.remove(&key) else { continue };
+            let strings = rows.values.strings.get(row * len..(row + 1) * len).unwrap_or_default();
+            let freed = row_bytes(&key, strings, self.row_bytes());
+            rows.kept.remove(freed);
             // The last row takes the place of the removed one.
             rows.keys.swap_remove(row);
             swap_remove_row(&mut rows.values.strings, row, len);
@@ -273,16 +299,16 @@ impl Table {
         let integers =
             || rows.keys.iter().map(|key| if let Key::Integer(number) = key { *number } else { 0 });
         let keys = match self.key_dtype {
-            DType::Int32 => Tensor::vector(&integers().map(|number| number as i32).collect::<Vec<_>>())?,
-            DType::Int64 => Tensor::vector(&integers().collect::<Vec<_>>())?,
+            DType::Int32 => Tensor::vector(&memory::collect(integers().map(|number| number as i32))?)?,
+            DType::Int64 => Tensor::vector(&memory::collect(integers())?)?,
             _ => {
                 let text = |key: &Key| if let Key::String(text) = key { text.clone() } else { Bytes::new() };
-                Tensor::from_strings(rows.keys.iter().map(text).collect(), &[count])?
+                Tensor::from_strings(memory::collect(rows.keys.iter().map(text))?, &[count])?
             }
         };
         let shape = concat_dims(&[&[count], &self.value_shape])?;
         let values = match self.value_dtype {
-            DType::String => Tensor::from_strings(rows.values.strings.clone(), &shape)?,
+            DType::String => Tensor::from_strings(memory::copy_of(&rows.values.strings)?, &shape)?,
             dtype => plain_tensor(dtype, shape, &rows.values.plain)?,
         };
         Ok((keys, values))

@@ -5,10 +5,10 @@
 //! `vocab_size` are not looked at.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
-use tensorfleet_core::{DType, Result, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Result, Status, Tensor, bail, ensure, excerpt, memory};
 use tensorfleet_files::io_status;
 
 use super::naming::no_outputs;
@@ -107,19 +107,24 @@ fn initialize(node: &NodeSpec<'_>) -> Result<KernelBox> {
             name.shape()
         );
         let path = String::from_utf8_lossy(name.to_string_scalar()?).into_owned();
-        ctx.file_access().check(&path)?;
+        let file = ctx.file_access().open(&path)?;
         let (key_dtype, value_dtype) = table.dtypes();
-        let (keys, values) = vocabulary.read(Path::new(&path), key_dtype, value_dtype)?;
+        let (keys, values) = vocabulary.read(file, Path::new(&path), key_dtype, value_dtype)?;
         table.import(&keys, &values)
     }))
 }
 
 impl Vocabulary {
     /// Keys and values of the file.
-    fn read(&self, path: &Path, key_dtype: DType, value_dtype: DType) -> Result<(Tensor, Tensor)> {
+    fn read(
+        &self,
+        file: File,
+        path: &Path,
+        key_dtype: DType,
+        value_dtype: DType,
+    ) -> Result<(Tensor, Tensor)> {
         self.keys.check("keys", key_dtype)?;
         self.values.check("values", value_dtype)?;
-        let file = File::open(path).map_err(|error| io_status(path, &error))?;
         let mut input = BufReader::new(file);
         let (mut keys, mut values) = (Cells::new(key_dtype)?, Cells::new(value_dtype)?);
         let mut line = Vec::new();
@@ -127,7 +132,8 @@ impl Vocabulary {
         while self.lines.is_none_or(|lines| count < lines) {
             line.clear();
             let mut part = (&mut input).take(MAX_LINE_BYTES);
-            let read = part.read_until(b'\n', &mut line).map_err(|error| io_status(path, &error))?;
+            let read =
+                memory::read_until(&mut part, b'\n', &mut line)?.map_err(|error| io_status(path, &error))?;
             if read == 0 {
                 break;
             }
@@ -226,7 +232,7 @@ impl Cells {
 fn parsed<T: std::str::FromStr>(text: &[u8], dtype: &str) -> Result<T> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.trim_ascii().parse().ok());
     number.ok_or_else(|| {
-        let text = String::from_utf8_lossy(&text[..text.len().min(100)]).into_owned();
+        let text = excerpt(text);
         Status::invalid_argument(format!("Field '{text}' is not a valid {dtype}"))
     })
 }
@@ -249,7 +255,7 @@ mod tests {
             delimiter: b'\t',
             offset: 0,
         };
-        vocabulary.read(&path, dtypes[0], dtypes[1])
+        vocabulary.read(File::open(&path).unwrap(), &path, dtypes[0], dtypes[1])
     }
 
     const WORDS: [DType; 2] = [DType::String, DType::Int64];

@@ -4,6 +4,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, ensur
 
 use super::naming::{Owner, handle_shape, no_outputs};
 use super::table::{Kind, Table};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -43,22 +44,26 @@ pub(crate) static OPS: &[Op] = &[
         .not_differentiable()
         .kernel(|node| make(node, Kind::Mutable, true)),
     Op::new("InitializeTable", "table_handle: Ref(string), keys: Tkey, values: Tval")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("Tkey: type; Tval: type")
         .shape(no_outputs)
         .kernel(initialize),
     Op::new("InitializeTableV2", "table_handle: resource, keys: Tkey, values: Tval")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("Tkey: type; Tval: type")
         .stateful()
         .shape(no_outputs)
         .kernel(initialize),
     Op::new("LookupTableFind", "table_handle: Ref(string), keys: Tin, default_value: Tout -> values: Tout")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("Tin: type; Tout: type")
         .shape(find_shape)
         .kernel(find),
     Op::new("LookupTableFindV2", "table_handle: resource, keys: Tin, default_value: Tout -> values: Tout")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("Tin: type; Tout: type")
         .stateful()
@@ -77,6 +82,7 @@ pub(crate) static OPS: &[Op] = &[
         .stateful()
         .kernel(|_| changing(Table::insert)),
     Op::new("LookupTableRemoveV2", "table_handle: resource, keys: Tin")
+        .work(Work::Inputs)
         .attrs("Tin: type")
         .stateful()
         .shape(no_outputs)
@@ -104,7 +110,7 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 const fn change(name: &'static str, signature: &'static str) -> Op {
-    Op::new(name, signature).attrs("Tin: type; Tout: type").shape(no_outputs)
+    Op::new(name, signature).work(Work::Inputs).attrs("Tin: type; Tout: type").shape(no_outputs)
 }
 
 fn make(node: &NodeSpec<'_>, kind: Kind, has_shape: bool) -> Result<KernelBox> {

@@ -4,6 +4,7 @@
 //! is different: what is written to one element adds up.
 
 use parking_lot::Mutex;
+use tensorfleet_core::memory::{self, Kept};
 use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, ensure};
 
 use tensorfleet_kernel::resource::Resource;
@@ -39,7 +40,20 @@ struct State {
     rules: Rules,
     element_shape: PartialShape,
     elements: Vec<Element>,
+    kept: Kept,
     is_closed: bool,
+}
+
+impl State {
+    /// Makes the array longer.
+    fn grow_to(&mut self, size: usize) -> Result<()> {
+        check_size(size)?;
+        let more = size.saturating_sub(self.elements.len());
+        self.kept.add(more.saturating_mul(size_of::<Element>()))?;
+        memory::make_room(&mut self.elements, more)?;
+        self.elements.resize(size, Element::default());
+        Ok(())
+    }
 }
 
 #[derive(Clone, Default)]
@@ -66,10 +80,10 @@ impl TensorArray {
         rules: Rules,
         loops: Loops,
     ) -> Result<TensorArray> {
-        check_size(size)?;
-        let elements = vec![Element::default(); size];
-        let state = Mutex::new(State { rules, element_shape, elements, is_closed: false });
-        Ok(TensorArray { name: name.to_string(), dtype, loops, state })
+        let (elements, kept) = (Vec::new(), Kept::default());
+        let mut state = State { rules, element_shape, elements, kept, is_closed: false };
+        state.grow_to(size)?;
+        Ok(TensorArray { name: name.to_string(), dtype, loops, state: Mutex::new(state) })
     }
 
     /// The name of the array.
@@ -83,11 +97,13 @@ impl TensorArray {
             // From now on the two arrays are of one length.
             state.rules.is_dynamic = false;
             let rules = Rules { is_dynamic: false, adds_up: true, ..state.rules };
+            let kept = Kept::new(size_of_val(&*state.elements))?;
+            let mut elements = memory::vec_with_room(state.elements.len())?;
             let shape_only =
                 |element: &Element| Element { shape: element.shape.clone(), ..Element::default() };
-            let elements = state.elements.iter().map(shape_only).collect();
+            elements.extend(state.elements.iter().map(shape_only));
             let element_shape = state.element_shape.clone();
-            let state = Mutex::new(State { rules, element_shape, elements, is_closed: false });
+            let state = Mutex::new(State { rules, element_shape, elements, kept, is_closed: false });
             Ok(TensorArray { name: name.to_string(), dtype: self.dtype, loops: self.loops.clone(), state })
         })
     }
@@ -118,6 +134,7 @@ impl TensorArray {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.elements = Vec::new();
+        state.kept.clear();
     }
 
     /// Checks the dtype of a node that handles the array.
@@ -141,8 +158,7 @@ impl TensorArray {
     pub(super) fn write_many(&self, size: usize, values: Vec<(i64, Tensor)>) -> Result<()> {
         self.with(|state| {
             if state.rules.is_dynamic && size > state.elements.len() {
-                check_size(size)?;
-                state.elements.resize(size, Element::default());
+                state.grow_to(size)?;
             }
             values.into_iter().try_for_each(|(index, value)| {
                 self.check_dtype(value.dtype(), "write")?;
@@ -169,8 +185,7 @@ impl TensorArray {
             state.element_shape
         );
         if at >= size {
-            check_size(at.saturating_add(1))?;
-            state.elements.resize(at + 1, Element::default());
+            state.grow_to(at.saturating_add(1))?;
         }
         if state.rules.identical_shapes {
             state.element_shape = value.shape().into();
@@ -202,6 +217,7 @@ impl TensorArray {
                 add_assign(&self.loops, sum, &value)?;
             }
             None => {
+                state.kept.add(value.kept_bytes())?;
                 element.shape = Some(value.shape().clone());
                 element.value = Some(value);
             }
@@ -228,11 +244,19 @@ impl TensorArray {
             // Nothing was written: zeros, if their shape is known.
             let shape = element.shape.clone().or_else(|| state.element_shape.to_shape());
             let shape = shape.ok_or_else(|| self.unknown_shape(index, &state.element_shape))?;
-            element.value = Some(Tensor::zeros(self.dtype, shape)?);
+            let zeros = Tensor::zeros(self.dtype, shape)?;
+            state.kept.add(zeros.kept_bytes())?;
+            element.value = Some(zeros);
             element.was_written = true;
         }
         element.was_read = true;
-        let value = if state.rules.clear_after_read { element.value.take() } else { element.value.clone() };
+        let value = if state.rules.clear_after_read {
+            let value = element.value.take();
+            state.kept.remove(value.as_ref().map_or(0, Tensor::kept_bytes));
+            value
+        } else {
+            element.value.clone()
+        };
         value.ok_or_else(|| {
             Status::invalid_argument(format!(
                 "TensorArray {name}: Could not read index {index} twice because it was cleared after a previous read \

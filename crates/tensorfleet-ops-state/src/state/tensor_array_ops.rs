@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{DType, PartialShape, ResourceHandle, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{
+    DType, PartialShape, ResourceHandle, Result, Shape, Status, Tensor, bail, ensure, memory,
+};
 
 use super::naming::no_outputs;
 use super::tensor_array::{Rules, TensorArray};
@@ -168,7 +170,7 @@ fn indices_in(tensor: &Tensor) -> Result<Vec<i64>> {
         "Expected indices to be a vector, but received shape: {}",
         tensor.shape()
     );
-    Ok(tensor.as_slice::<i32>()?.iter().map(|&index| index as i64).collect())
+    memory::collect(tensor.as_slice::<i32>()?.iter().map(|&index| index as i64))
 }
 
 fn write(_: &NodeSpec<'_>) -> Result<KernelBox> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
 
 use super::naming::{container_attr, shared_name_attr};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
@@ -52,18 +53,23 @@ pub(crate) static OPS: &[Op] = &[
         .not_differentiable()
         .attrs("T: type; validate_shape: bool = true; use_locking: bool = true")
         .shape(assign_shape)
+        .writes_variable()
         .kernel(assign)
         .cost(Cost::Trivial)
         .allow_uninitialized(),
     Op::new("AssignAdd", "ref: Ref(T), value: T -> output_ref: Ref(T)")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("T: number; use_locking: bool = false")
         .shape(update_shape)
+        .writes_variable()
         .kernel(|_| update(add_assign)),
     Op::new("AssignSub", "ref: Ref(T), value: T -> output_ref: Ref(T)")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("T: number; use_locking: bool = false")
         .shape(update_shape)
+        .writes_variable()
         .kernel(|_| update(sub_assign)),
     Op::new("CountUpTo", "ref: Ref(T) -> output: T")
         .attrs("limit: int; T: {int32, int64}")

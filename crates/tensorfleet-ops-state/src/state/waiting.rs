@@ -64,6 +64,17 @@ impl<T> WaitingList<T> {
         self.queue.pop_front()
     }
 
+    /// The first request that `is_due`.
+    pub(crate) fn find(&self, mut is_due: impl FnMut(&T) -> bool) -> Option<RequestId> {
+        self.queue.iter().find(|waiting| is_due(&waiting.request)).map(|waiting| waiting.id)
+    }
+
+    /// A request that waits.
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut T> {
+        let position = self.position(id)?;
+        self.queue.get_mut(position).map(|waiting| &mut waiting.request)
+    }
+
     /// Removes all requests.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Waiting<T>> + '_ {
         self.queue.drain(..)

@@ -1,12 +1,15 @@
 //! Reading the small integer inputs that steer array ops: axes, permutations, shapes, counts.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{DType, Dim, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Dim, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory};
 
 use tensorfleet_kernel::shape_context::ShapeContext;
 
 /// A few integers.
 pub(crate) type Integers = SmallVec<[i64; 8]>;
+
+/// More are no axes any more but the indices of a large tensor: then there may be no room for a copy.
+const FEW: usize = 1 << 10;
 
 /// The elements of a tensor of signed or small unsigned integers.
 pub(crate) fn integers(tensor: &Tensor) -> Result<Integers> {
@@ -14,6 +17,9 @@ pub(crate) fn integers(tensor: &Tensor) -> Result<Integers> {
         ($rust:ty) => {
             Ok(tensor.as_slice::<$rust>()?.iter().map(|&value| value as i64).collect())
         };
+    }
+    if tensor.num_elements() > FEW {
+        memory::check_fits(tensor.num_elements().saturating_mul(size_of::<i64>()))?;
     }
     match tensor.dtype() {
         DType::Int8 => convert!(i8),

@@ -6,6 +6,7 @@ use tensorfleet_core::{
 };
 
 use super::axes::{Integers, integer, integers, normalized, one, sizes_tensor, with_dim};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -20,17 +21,20 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("ConcatV2", "values: N * T, axis: Tidx -> output: T")
+        .work(Work::Inputs)
         .gradient(concat_v2_gradient)
         .attrs("N: int >= 2; T: type; Tidx: {int32, int64} = int32")
         .shape(|ctx| concat_shape(ctx, 0, ctx.num_inputs().saturating_sub(1)))
         .kernel(|node| concat_kernel(0, node.inputs.len() - 1))
         .known_value(known_concat),
     Op::new("Concat", "concat_dim: int32, values: N * T -> output: T")
+        .work(Work::Inputs)
         .gradient(concat_gradient)
         .attrs("N: int >= 2; T: type")
         .shape(|ctx| concat_shape(ctx, 1, 0))
         .kernel(|_| concat_kernel(1, 0)),
     Op::new("Pack", "values: N * T -> output: T")
+        .work(Work::Inputs)
         .gradient(pack_gradient)
         .attrs("N: int >= 1; T: type; axis: int = 0")
         .shape(pack_shape)

@@ -3,6 +3,7 @@
 use tensorfleet_core::{PartialShape, Result, Tensor, ensure};
 
 use super::axes::one;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -13,6 +14,7 @@ use tensorfleet_numeric::number::Number;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("Cross", "a: T, b: T -> product: T")
+    .work(Work::Inputs)
     .gradient(cross_gradient)
     .attrs("T: real")
     .shape(cross_shape)

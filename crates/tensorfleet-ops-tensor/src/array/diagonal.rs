@@ -4,11 +4,13 @@ use smallvec::SmallVec;
 use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Status, ensure};
 
 use super::axes::{at_least_rank, concat_dims, integer, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
+use tensorfleet_kernel::work::NodeInputs;
 use tensorfleet_numeric::rearrange::{Movement, rearrange, update};
 use tensorfleet_numeric::strided::{Axis, Window, WriteThrough};
 use tensorfleet_threads::Loops;
@@ -16,21 +18,25 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Diag", "diagonal: T -> output: T")
+        .work(Work::Values(squared))
         .gradient(diag_gradient)
         .attrs("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
         .shape(diag_shape)
         .kernel(diag_kernel),
     Op::new("DiagPart", "input: T -> diagonal: T")
+        .work(Work::Inputs)
         .gradient(diag_part_gradient)
         .attrs("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
         .shape(diag_part_shape)
         .kernel(diag_part_kernel),
     Op::new("MatrixBandPart", "input: T, num_lower: Tindex, num_upper: Tindex -> band: T")
+        .work(Work::Inputs)
         .gradient(band_part_gradient)
         .attrs("T: type; Tindex: {int32, int64} = int64")
         .shape(same_as_input)
         .kernel(band_part_kernel),
     Op::new("BatchMatrixBandPart", "input: T, num_lower: int64, num_upper: int64 -> band: T")
+        .work(Work::Inputs)
         .attrs("T: type")
         .shape(same_as_input)
         .kernel(band_part_kernel),
@@ -39,6 +45,12 @@ pub(crate) static OPS: &[Op] = &[
 /// The diagonal of a square matrix with `len` rows.
 fn main_diagonal(len: usize) -> Window {
     Window::new(0, [Axis { len, stride: len as isize + 1 }])
+}
+
+/// A vector becomes the diagonal of a matrix.
+fn squared(inputs: &dyn NodeInputs) -> Option<usize> {
+    let elements = inputs.tensor(0)?.num_elements();
+    Some(elements.saturating_mul(elements))
 }
 
 fn diag_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {

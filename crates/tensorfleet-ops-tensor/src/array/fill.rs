@@ -5,32 +5,33 @@ use num_traits::{FromPrimitive, One};
 use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
 use super::axes::{integer, integers, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
-use tensorfleet_kernel::op::{Cost, Op};
+use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
+use tensorfleet_kernel::work::{NodeInputs, elements_of_shape, number_in};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
-use tensorfleet_threads::Loops;
+use tensorfleet_threads::{Loops, first_error};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Fill", "dims: index_type, value: T -> output: T").gradient(fill_gradient)
+    Op::new("Fill", "dims: index_type, value: T -> output: T").work(Work::Values(elements_of_shape::<0>)).gradient(fill_gradient)
         .attrs("T: type; index_type: {int32, int64} = int32")
         .shape(fill_shape)
-        .kernel(fill_kernel)
-        .cost(Cost::Shaped),
-    Op::new("ZerosLike", "x: T -> y: T").not_differentiable().attrs("T: type").shape(same_as_input).kernel(zeros_like_kernel),
-    Op::new("OnesLike", "x: T -> y: T").not_differentiable()
+        .kernel(fill_kernel),
+    Op::new("ZerosLike", "x: T -> y: T").work(Work::Inputs).not_differentiable().attrs("T: type").shape(same_as_input).kernel(zeros_like_kernel),
+    Op::new("OnesLike", "x: T -> y: T").work(Work::Inputs).not_differentiable()
         .attrs("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64, complex64, complex128, bool}")
         .shape(same_as_input)
         .kernel(ones_like_kernel),
-    Op::new("Range", "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx").not_differentiable()
+    Op::new("Range", "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx").work(Work::Values(range_elements)).not_differentiable()
         .attrs("Tidx: {bfloat16, half, float, double, int8, int16, int32, int64, uint16, uint32, uint64} = int32")
         .shape(range_shape)
         .kernel(range_kernel),
-    Op::new("LinSpace", "start: T, stop: T, num: Tidx -> output: T").not_differentiable()
+    Op::new("LinSpace", "start: T, stop: T, num: Tidx -> output: T").work(Work::Values(elements_of_shape::<2>)).not_differentiable()
         .attrs("T: {bfloat16, half, float, double}; Tidx: {int32, int64} = int32")
         .shape(lin_space_shape)
         .kernel(lin_space_kernel),
@@ -45,6 +46,13 @@ impl Movement for Broadcast {
         loops.chunks_mut(out, 1, 10, |_, out| out.fill(*value));
         Ok(())
     }
+}
+
+fn range_elements(inputs: &dyn NodeInputs) -> Option<usize> {
+    let [start, limit, delta] = [0, 1, 2].map(|index| number_in(inputs, index));
+    let elements = (limit? - start?) / delta?;
+    // A float becomes the nearest integer there is; what is no number is refused by the kernel.
+    Some(elements.ceil() as usize)
 }
 
 fn fill_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
@@ -243,9 +251,14 @@ fn lin_space_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let tensor = Tensor::build(Shape::from_signed(&[num])?, |out: &mut [T]| {
             let number = |n: usize| T::from_usize(n).ok_or_else(|| Status::internal("a count is no number"));
             let step = if out.len() > 1 { (stop - start) / number(out.len() - 1)? } else { T::one() };
-            for (index, out) in out.iter_mut().enumerate() {
-                *out = start + step * number(index)?;
-            }
+            first_error(|keep| {
+                ctx.loops().chunks_mut(out, 1, 100, |first, out| {
+                    keep(out.iter_mut().enumerate().try_for_each(|(i, out)| {
+                        *out = start + step * number(first + i)?;
+                        Ok(())
+                    }));
+                });
+            })?;
             // The last one is exact, whatever rounding did on the way.
             if let [_, .., last] = out {
                 *last = stop;

@@ -2,11 +2,12 @@
 
 use smallvec::SmallVec;
 use tensorfleet_core::{
-    DType, Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure,
+    DType, Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory,
 };
 
 use super::axes::{at_least_rank, concat_dims, integer, integers, normalized, one};
 use super::indices::{checked_indices, coordinates};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grad, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -21,18 +22,21 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Gather", "params: Tparams, indices: Tindices -> output: Tparams")
+        .work(Work::Measured)
         .gradient(gather_gradient)
         .attrs("validate_indices: bool = true; Tparams: type; Tindices: {int32, int64}")
         .shape(|ctx| gather_shape(ctx, Some(0), 0))
         .kernel(gather_kernel)
         .reads_in_place(),
     Op::new("GatherV2", "params: Tparams, indices: Tindices, axis: Taxis -> output: Tparams")
+        .work(Work::Measured)
         .gradient(gather_v2_gradient)
         .attrs("batch_dims: int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: {int32, int64}")
         .shape(|ctx| gather_shape(ctx, ctx.integer(2), ctx.attr("batch_dims")?))
         .kernel(gather_v2_kernel)
         .reads_in_place(),
     Op::new("GatherNd", "params: Tparams, indices: Tindices -> output: Tparams")
+        .work(Work::Measured)
         .gradient(gather_nd_gradient)
         .attrs("Tparams: type; Tindices: {int16, int32, int64}; bad_indices_policy: string = ''")
         .shape(gather_nd_shape)
@@ -229,17 +233,11 @@ impl SliceIndices {
         let slice_len = shape[depth..].iter().product();
         let count: usize = outer.iter().product();
         if depth == 0 {
-            // Every (empty) coordinate names the whole; the count was never stored, so it is bounded here.
-            let shape = Shape::new(&[count, size_of::<usize>()])?;
-            ensure!(
-                shape.num_elements() <= tensorfleet_core::memory::limit_bytes(),
-                ResourceExhausted,
-                "OOM when allocating {count} indices"
-            );
-            return Ok(SliceIndices { slices: vec![0; count], slice_len, depth });
+            // Every (empty) coordinate names the whole; the count was never stored, so anything may come.
+            return Ok(SliceIndices { slices: memory::vec_of(0, count)?, slice_len, depth });
         }
         let coordinates_of = integers(indices)?;
-        let mut slices = Vec::with_capacity(count);
+        let mut slices = memory::vec_with_room(count)?;
         for (position, coordinate) in coordinates_of.chunks_exact(depth).enumerate() {
             let mut slice = 0usize;
             for (&index, &dim) in coordinate.iter().zip(shape.iter()) {

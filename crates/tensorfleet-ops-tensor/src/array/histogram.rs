@@ -1,9 +1,10 @@
 //! Counting into bins: HistogramFixedWidth, Bincount, DenseBincount, Bucketize.
 
 use num_traits::AsPrimitive;
-use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{DType, Element, PartialShape, Result, Tensor, ensure, memory};
 
 use super::axes::{integer, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -26,6 +27,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(dense_bincount_shape)
         .kernel(dense_bincount_kernel),
     Op::new("Bucketize", "input: T -> output: int32")
+        .work(Work::Inputs)
         .attrs("T: {int32, int64, float, double}; boundaries: list(float)")
         .shape(same_as_input)
         .kernel(bucketize_kernel),
@@ -53,7 +55,7 @@ fn histogram_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let counts = count_values(ctx.input(0)?.as_slice::<T>()?, low.as_(), high.as_(), bins as usize)?;
         let tensor = match out {
             DType::Int64 => Tensor::vector(&counts)?,
-            _ => Tensor::vector(&counts.iter().map(|&count| count as i32).collect::<Vec<_>>())?,
+            _ => Tensor::vector(&memory::collect(counts.iter().map(|&count| count as i32))?)?,
         };
         ctx.set_output(0, tensor);
         Ok(())
@@ -62,9 +64,7 @@ fn histogram_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 /// How many values fall in each of `bins` equal parts of the range; those outside go to the first or last bin.
 fn count_values<T: AsPrimitive<f64>>(values: &[T], low: f64, high: f64, bins: usize) -> Result<Vec<i64>> {
-    // Bounded by what a tensor may hold.
-    let counts = Tensor::zeros(DType::Int64, Shape::new(&[bins])?)?;
-    let mut counts = counts.as_slice::<i64>()?.to_vec();
+    let mut counts = memory::vec_of(0i64, bins)?;
     let step = (high - low) / bins as f64;
     for value in values {
         let value: f64 = value.as_();

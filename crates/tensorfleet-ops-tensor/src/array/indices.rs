@@ -1,7 +1,7 @@
 //! Checking indices that come from data, once, before any element is touched.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Result, Shape, Status, Tensor};
+use tensorfleet_core::{Result, Shape, Status, Tensor, memory};
 
 use tensorfleet_numeric::dispatch;
 
@@ -9,18 +9,20 @@ use tensorfleet_numeric::dispatch;
 /// reads as TensorFlow's: `indices[1,0] = 4 is not in [0, 4)`.
 pub(crate) fn checked_indices(indices: &Tensor, limit: usize, what: &str) -> Result<Vec<usize>> {
     dispatch!(indices.dtype(), I in [i32, i64, i16] => {
-        checked(indices.as_slice::<I>()?, limit)
-            .map_err(|(place, index)| out_of_range(what, indices.shape(), place, index, limit))
+        let elements = indices.as_slice::<I>()?;
+        check(elements, limit)
+            .map_err(|(place, index)| out_of_range(what, indices.shape(), place, index, limit))?;
+        memory::collect(elements.iter().map(|&index| Into::<i64>::into(index) as usize))
     })
 }
 
-/// The indices, or place and value of the first bad one.
-fn checked<I: Copy + Into<i64>>(indices: &[I], limit: usize) -> Result<Vec<usize>, (usize, i64)> {
+/// Fails with place and value of the first bad index.
+fn check<I: Copy + Into<i64>>(indices: &[I], limit: usize) -> Result<(), (usize, i64)> {
     // Negative numbers wrap to huge ones, so that one comparison checks both ends.
     let is_bad = |&index: &I| Into::<i64>::into(index) as u64 >= limit as u64;
     match indices.iter().position(is_bad) {
         Some(bad) => Err((bad, indices[bad].into())),
-        None => Ok(indices.iter().map(|&index| Into::<i64>::into(index) as usize).collect()),
+        None => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use tensorfleet_core::{Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
 use super::axes::{at_least_rank, concat_dims, integer, integers, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
@@ -40,6 +41,7 @@ pub(crate) static OPS: &[Op] = &[
     .shape(diag_shape)
     .kernel(diag_kernel),
     Op::new("MatrixDiagPart", "input: T -> diagonal: T")
+        .work(Work::Inputs)
         .gradient(diag_part_gradient)
         .attrs("T: type")
         .shape(diag_part_shape)
@@ -55,6 +57,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(diag_part_shape)
         .kernel(diag_part_kernel),
     Op::new("MatrixSetDiag", "input: T, diagonal: T -> output: T")
+        .work(Work::Inputs)
         .gradient(set_diag_gradient)
         .attrs("T: type")
         .shape(set_diag_shape)

@@ -4,10 +4,12 @@ use smallvec::SmallVec;
 use tensorfleet_core::{DType, Dim, Element, PartialShape, Result, Shape, Status, bail, ensure};
 
 use super::axes::{integer, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
+use tensorfleet_kernel::work::{NodeInputs, elements_of_shape};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
 use tensorfleet_threads::Loops;
@@ -15,6 +17,7 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] =
     &[Op::new("OneHot", "indices: TI, depth: int32, on_value: T, off_value: T -> output: T")
+        .work(Work::Values(one_hot_elements))
         .not_differentiable()
         .attrs("axis: int = -1; T: type; TI: {uint8, int8, int32, int64} = int64")
         .shape(one_hot_shape)
@@ -53,6 +56,10 @@ fn depth_axis(axis: i64, rank: usize) -> Result<usize> {
             rank + 1
         ),
     }
+}
+
+fn one_hot_elements(inputs: &dyn NodeInputs) -> Option<usize> {
+    Some(inputs.tensor(0)?.num_elements().saturating_mul(elements_of_shape::<1>(inputs)?))
 }
 
 fn one_hot_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {

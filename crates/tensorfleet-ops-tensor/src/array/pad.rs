@@ -1,15 +1,17 @@
 //! Surrounding tensors: Pad, PadV2 with a constant; MirrorPad with their own reflection, and its gradient.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{Dim, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, ensure, memory};
 
 use super::axes::{integers, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
+use tensorfleet_kernel::work::{NodeInputs, integers_in};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
@@ -19,21 +21,25 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Pad", "input: T, paddings: Tpaddings -> output: T")
+        .work(Work::Values(padded_elements))
         .gradient(pad_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32")
         .shape(|ctx| padded_shape(ctx, 1))
         .kernel(pad_kernel),
     Op::new("PadV2", "input: T, paddings: Tpaddings, constant_values: T -> output: T")
+        .work(Work::Values(padded_elements))
         .gradient(pad_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32")
         .shape(|ctx| padded_shape(ctx, 1))
         .kernel(pad_kernel),
     Op::new("MirrorPad", "input: T, paddings: Tpaddings -> output: T")
+        .work(Work::Values(padded_elements))
         .gradient(mirror_pad_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32; mode: {'REFLECT', 'SYMMETRIC'}")
         .shape(|ctx| padded_shape(ctx, 1))
         .kernel(mirror_pad_kernel),
     Op::new("MirrorPadGrad", "input: T, paddings: Tpaddings -> output: T")
+        .work(Work::Inputs)
         .gradient(mirror_pad_grad_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32; mode: {'REFLECT', 'SYMMETRIC'}")
         .shape(|ctx| padded_shape(ctx, -1))
@@ -63,6 +69,15 @@ fn paddings_of(paddings: &Tensor, input: &Shape) -> Result<Paddings> {
 }
 
 /// The shape with paddings added (`sign` 1) or taken off (-1).
+fn padded_elements(inputs: &dyn NodeInputs) -> Option<usize> {
+    let mut paddings = integers_in(inputs.tensor(1)?)?;
+    let mut next = || paddings.next().and_then(|padding| usize::try_from(padding).ok()).unwrap_or(0);
+    let dims = inputs.tensor(0)?.shape().dims().iter();
+    Some(dims.fold(1, |elements: usize, dim| {
+        elements.saturating_mul(dim.saturating_add(next()).saturating_add(next()))
+    }))
+}
+
 fn padded_shape(ctx: &ShapeContext<'_>, sign: i64) -> Result<Vec<PartialShape>> {
     ctx.input_with_rank(1, 2)?;
     let rank = ctx.input(0).rank().or(ctx.input(1).dim(0));
@@ -186,7 +201,7 @@ impl AxisOffsets {
             let skip = usize::from(!repeats_border);
             let left = (0..before).rev().map(|i| i + skip);
             let right = (0..behind).map(|i| size - 1 - skip - i);
-            offsets.push(left.chain(0..size).chain(right).map(|i| i * dim.stride as usize).collect());
+            offsets.push(memory::collect(left.chain(0..size).chain(right).map(|i| i * dim.stride as usize))?);
         }
         Ok(AxisOffsets { offsets })
     }

@@ -4,6 +4,7 @@ use smallvec::{SmallVec, smallvec};
 use tensorfleet_core::{Element, PartialShape, Result, Status, Tensor, bail, ensure};
 
 use super::axes::{integers, normalized, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -15,15 +16,15 @@ use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("ReverseV2", "tensor: T, axis: Tidx -> output: T").gradient(reversed_back)
+    Op::new("ReverseV2", "tensor: T, axis: Tidx -> output: T").work(Work::Inputs).gradient(reversed_back)
         .attrs("Tidx: {int32, int64} = int32; T: {uint8, int8, uint16, int16, int32, uint32, int64, uint64, bool, bfloat16, half, float, double, complex64, complex128, string}")
         .shape(same_as_input)
         .kernel(reverse_v2_kernel),
-    Op::new("Reverse", "tensor: T, dims: bool -> output: T").gradient(reversed_back)
+    Op::new("Reverse", "tensor: T, dims: bool -> output: T").work(Work::Inputs).gradient(reversed_back)
         .attrs("T: {uint8, int8, uint16, int16, uint32, int32, uint64, int64, bool, bfloat16, half, float, double, complex64, complex128, string}")
         .shape(same_as_input)
         .kernel(reverse_kernel),
-    Op::new("ReverseSequence", "input: T, seq_lengths: Tlen -> output: T").gradient(reversed_back)
+    Op::new("ReverseSequence", "input: T, seq_lengths: Tlen -> output: T").work(Work::Inputs).gradient(reversed_back)
         .attrs("seq_dim: int; batch_dim: int = 0; T: type; Tlen: {int32, int64} = int64")
         .shape(reverse_sequence_shape)
         .kernel(reverse_sequence_kernel),

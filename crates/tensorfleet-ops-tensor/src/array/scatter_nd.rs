@@ -1,15 +1,18 @@
 //! Writing slices by coordinate: ScatterNd, ScatterNdNonAliasingAdd, TensorScatterUpdate, -Add, -Sub, -Min, -Max.
 
-use bytes::{Bytes, BytesMut};
-use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, ensure, memory};
+
+use crate::strings::joined;
 
 use super::axes::{integers, one};
 use super::gather::{SliceIndices, check_bad_indices_policy};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
+use tensorfleet_kernel::work::elements_of_shape;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::rearrange::{Movement, update};
@@ -17,31 +20,31 @@ use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("ScatterNd", "indices: Tindices, updates: T, shape: Tindices -> output: T").gradient(scatter_nd_gradient)
+    Op::new("ScatterNd", "indices: Tindices, updates: T, shape: Tindices -> output: T").work(Work::Values(elements_of_shape::<2>)).gradient(scatter_nd_gradient)
         .attrs("T: type; Tindices: {int16, int32, int64}; bad_indices_policy: string = ''")
         .shape(scatter_nd_shape)
         .kernel(scatter_nd_kernel),
-    Op::new("ScatterNdNonAliasingAdd", "input: T, indices: Tindices, updates: T -> output: T").gradient(scatter_add_gradient)
+    Op::new("ScatterNdNonAliasingAdd", "input: T, indices: Tindices, updates: T -> output: T").work(Work::Inputs).gradient(scatter_add_gradient)
         .attrs("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64, bool}; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Add)),
-    Op::new("TensorScatterUpdate", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_update_gradient)
+    Op::new("TensorScatterUpdate", "tensor: T, indices: Tindices, updates: T -> output: T").work(Work::Inputs).gradient(scatter_update_gradient)
         .attrs("T: type; Tindices: {int16, int32, int64, uint16}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Set)),
-    Op::new("TensorScatterAdd", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_add_gradient)
+    Op::new("TensorScatterAdd", "tensor: T, indices: Tindices, updates: T -> output: T").work(Work::Inputs).gradient(scatter_add_gradient)
         .attrs("T: type; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Add)),
-    Op::new("TensorScatterSub", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_sub_gradient)
+    Op::new("TensorScatterSub", "tensor: T, indices: Tindices, updates: T -> output: T").work(Work::Inputs).gradient(scatter_sub_gradient)
         .attrs("T: type; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Subtract)),
-    Op::new("TensorScatterMin", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_extremum_gradient)
+    Op::new("TensorScatterMin", "tensor: T, indices: Tindices, updates: T -> output: T").work(Work::Inputs).gradient(scatter_extremum_gradient)
         .attrs("T: type; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Min)),
-    Op::new("TensorScatterMax", "tensor: T, indices: Tindices, updates: T -> output: T").gradient(scatter_extremum_gradient)
+    Op::new("TensorScatterMax", "tensor: T, indices: Tindices, updates: T -> output: T").work(Work::Inputs).gradient(scatter_extremum_gradient)
         .attrs("T: type; Tindices: {int32, int64}; bad_indices_policy: string = ''")
         .shape(same_as_input)
         .kernel(|node| tensor_scatter_kernel(node, Combine::Max)),
@@ -149,15 +152,16 @@ fn combine_slices<T: Element>(
 
 /// The sum of strings is one after the other.
 fn append_strings(target: &Tensor, found: &SliceIndices, updates: &Tensor) -> Result<Tensor> {
-    let mut strings = target.as_strings()?.to_vec();
+    let mut strings = memory::copy_of(target.as_strings()?)?;
     let len = found.slice_len;
+    let mut grown = 0usize;
     for (&slice, row) in found.slices.iter().zip(updates.as_strings()?.chunks_exact(len)) {
         for (out, text) in strings[slice * len..][..len].iter_mut().zip(row) {
-            let mut sum = BytesMut::with_capacity(out.len() + text.len());
-            sum.extend_from_slice(out);
-            sum.extend_from_slice(text);
-            *out = Bytes::from(sum);
+            *out = joined([&out[..], &text[..]].into_iter(), b"")?;
+            grown = grown.saturating_add(out.len());
         }
+        // They are charged when they are a tensor; until then, what all of them take must fit.
+        memory::check_fits(grown)?;
     }
     Tensor::from_strings(strings, target.shape())
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
 use super::axes::integers;
 use super::concat::concat;
 use super::gather::PickRows;
+use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -64,23 +65,32 @@ fn groups(shape: &Shape) -> Result<&[usize]> {
 }
 
 /// For each group, in ascending order of their values, the places of the kept elements among those of both tensors.
-fn combine<K: Ord>(first: &[K], second: &[K], groups: usize, operation: SetOperation) -> Vec<Vec<usize>> {
+fn combine<K: Ord>(
+    cancellation: &Cancellation,
+    first: &[K],
+    second: &[K],
+    groups: usize,
+    operation: SetOperation,
+) -> Result<Vec<Vec<usize>>> {
     let (width1, width2) = (first.len() / groups.max(1), second.len() / groups.max(1));
-    let mut kept = Vec::with_capacity(groups);
+    let mut kept = memory::vec_with_room(groups)?;
     for group in 0..groups {
+        cancellation.check()?;
         // The place of a value, and whether each of the sets has it.
         let mut members: BTreeMap<&K, (usize, bool, bool)> = BTreeMap::new();
-        for (offset, value) in first[group * width1..(group + 1) * width1].iter().enumerate() {
-            members.entry(value).or_insert((group * width1 + offset, false, false)).1 = true;
+        let values = cancellation.unless_cancelled(&first[group * width1..(group + 1) * width1]);
+        for (offset, value) in values.enumerate() {
+            members.entry(value?).or_insert((group * width1 + offset, false, false)).1 = true;
         }
-        for (offset, value) in second[group * width2..(group + 1) * width2].iter().enumerate() {
+        let values = cancellation.unless_cancelled(&second[group * width2..(group + 1) * width2]);
+        for (offset, value) in values.enumerate() {
             let place = first.len() + group * width2 + offset;
-            members.entry(value).or_insert((place, false, false)).2 = true;
+            members.entry(value?).or_insert((place, false, false)).2 = true;
         }
         let keeps = |&&(_, in_first, in_second): &&(usize, bool, bool)| operation.keeps(in_first, in_second);
-        kept.push(members.values().filter(keeps).map(|&(place, ..)| place).collect());
+        kept.push(memory::collect(members.values().filter(keeps).map(|&(place, ..)| place))?);
     }
-    kept
+    Ok(kept)
 }
 
 fn set_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
@@ -95,19 +105,21 @@ fn set_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             Shape::new(dims)?,
             Shape::new(others)?
         );
-        let count = dims.iter().product();
+        let (count, cancellation) = (dims.iter().product(), &ctx.step.cancellation);
         let kept = match first.dtype() {
-            DType::String => combine(first.as_strings()?, second.as_strings()?, count, operation),
-            _ => combine(&integers(first)?, &integers(second)?, count, operation),
+            DType::String => {
+                combine(cancellation, first.as_strings()?, second.as_strings()?, count, operation)?
+            }
+            _ => combine(cancellation, &integers(first)?, &integers(second)?, count, operation)?,
         };
         let flat = |tensor: &Tensor| tensor.clone().reshaped(Shape::vector(tensor.num_elements()));
         let all = concat(ctx.loops(), &[&flat(first)?, &flat(second)?], 0)?;
-        let places: Vec<usize> = kept.iter().flatten().copied().collect();
+        let places: Vec<usize> = memory::collect(kept.iter().flatten().copied())?;
         let pick = PickRows { indices: &places, batches: 1, outer: 1, axis: all.num_elements(), inner: 1 };
         let values = rearrange(ctx.loops(), all.dtype(), Shape::vector(places.len()), &[&all], &pick)?;
 
         let rank = dims.len() + 1;
-        let mut indices: Vec<i64> = Vec::with_capacity(places.len() * rank);
+        let mut indices: Vec<i64> = memory::vec_with_room(places.len() * rank)?;
         for (group, members) in kept.iter().enumerate() {
             for member in 0..members.len() {
                 let start = indices.len();

@@ -5,6 +5,7 @@ use tensorfleet_core::{Dim, Endpoint, PartialShape, Result, Shape, Tensor, ensur
 
 use super::axes::{integers, one};
 use super::slice_spec::{Bounds, Slice, SliceSpec};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -12,26 +13,27 @@ use tensorfleet_kernel::known_value::KnownValue;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, same_as_input};
+use tensorfleet_kernel::work::elements_of_shape;
 use tensorfleet_numeric::rearrange::{rearrange, update};
 use tensorfleet_numeric::strided::{Window, WriteThrough, view};
 use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("StridedSlice", "input: T, begin: Index, end: Index, strides: Index -> output: T").gradient(strided_slice_gradient)
+    Op::new("StridedSlice", "input: T, begin: Index, end: Index, strides: Index -> output: T").work(Work::Inputs).gradient(strided_slice_gradient)
         .attrs("T: type; Index: {int16, int32, int64}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0")
         .shape(strided_slice_shape)
         .kernel(strided_slice_kernel)
         .known_value(known_slice),
-    Op::new("StridedSliceGrad", "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T").gradient(strided_slice_grad_gradient)
+    Op::new("StridedSliceGrad", "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T").work(Work::Values(elements_of_shape::<0>)).gradient(strided_slice_grad_gradient)
         .attrs("T: type; Index: {int32, int64}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0")
         .shape(|ctx| one(ctx.shape_value(0)?))
         .kernel(strided_slice_grad_kernel),
-    Op::new("TensorStridedSliceUpdate", "input: T, begin: Index, end: Index, strides: Index, value: T -> output: T").gradient(strided_slice_update_gradient)
+    Op::new("TensorStridedSliceUpdate", "input: T, begin: Index, end: Index, strides: Index, value: T -> output: T").work(Work::Inputs).gradient(strided_slice_update_gradient)
         .attrs("T: type; Index: {int32, int64}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0")
         .shape(same_as_input)
         .kernel(strided_slice_update_kernel),
-    Op::new("Slice", "input: T, begin: Index, size: Index -> output: T").gradient(slice_gradient)
+    Op::new("Slice", "input: T, begin: Index, size: Index -> output: T").work(Work::Inputs).gradient(slice_gradient)
         .attrs("T: type; Index: {int32, int64}")
         .shape(slice_shape)
         .kernel(slice_kernel),

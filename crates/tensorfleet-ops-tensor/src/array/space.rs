@@ -7,6 +7,7 @@ use tensorfleet_core::{Dim, PartialShape, Result, Shape, Tensor, bail, ensure};
 use super::axes::{Integers, integers, one};
 use super::pad::{Paddings, padded};
 use super::transpose::transposed;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -30,6 +31,7 @@ pub(crate) static OPS: &[Op] = &[
             }))
         }),
     Op::new("BatchToSpaceND", "input: T, block_shape: Tblock_shape, crops: Tcrops -> output: T")
+        .work(Work::Inputs)
         .gradient(batch_to_space_nd_gradient)
         .attrs("T: type; Tblock_shape: {int32, int64} = int32; Tcrops: {int32, int64} = int32")
         .shape(same_rank)
@@ -55,6 +57,7 @@ pub(crate) static OPS: &[Op] = &[
             }))
         }),
     Op::new("BatchToSpace", "input: T, crops: Tidx -> output: T")
+        .work(Work::Inputs)
         .gradient(batch_to_space_gradient)
         .attrs("T: type; block_size: int >= 2; Tidx: {int32, int64} = int32")
         .shape(same_rank)
@@ -68,11 +71,13 @@ pub(crate) static OPS: &[Op] = &[
             }))
         }),
     Op::new("SpaceToDepth", "input: T -> output: T")
+        .work(Work::Inputs)
         .gradient(space_to_depth_gradient)
         .attrs("T: type; block_size: int >= 2; data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
         .shape(|ctx| depth_shape(ctx, space_to_depth_dims))
         .kernel(space_to_depth_kernel),
     Op::new("DepthToSpace", "input: T -> output: T")
+        .work(Work::Inputs)
         .gradient(depth_to_space_gradient)
         .attrs("T: type; block_size: int >= 2; data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
         .shape(|ctx| depth_shape(ctx, depth_to_space_dims))

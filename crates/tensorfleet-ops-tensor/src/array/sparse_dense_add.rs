@@ -3,6 +3,7 @@
 use tensorfleet_core::{Result, Tensor, bail, ensure};
 
 use super::axes::{Integers, integers, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -15,6 +16,7 @@ pub(crate) static OPS: &[Op] = &[Op::new(
     "SparseTensorDenseAdd",
     "a_indices: Tindices, a_values: T, a_shape: Tindices, b: T -> output: T",
 )
+.work(Work::Inputs)
 .attrs("T: number; Tindices: {int32, int64}")
 .shape(|ctx| one(ctx.input(3).clone()))
 .kernel(kernel)

@@ -1,12 +1,13 @@
 //! Giving every row of a sparse tensor an entry: SparseFillEmptyRows and its gradient.
 
 use num_traits::Zero;
-use tensorfleet_core::{DType, Endpoint, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{DType, Endpoint, PartialShape, Result, Shape, Tensor, ensure, memory};
 
 use super::axes::{concat_dims, integers};
 use super::concat::concat;
 use super::gather::PickRows;
 use super::sparse_tensor::Coordinates;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -23,7 +24,7 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("T: type")
         .shape(fill_shape)
         .kernel(fill_kernel),
-    Op::new("SparseFillEmptyRowsGrad", "reverse_index_map: int64, grad_values: T -> d_values: T, d_default_value: T")
+    Op::new("SparseFillEmptyRowsGrad", "reverse_index_map: int64, grad_values: T -> d_values: T, d_default_value: T").work(Work::Inputs)
         .attrs("T: type")
         .shape(grad_shape)
         .kernel(grad_kernel),
@@ -52,7 +53,9 @@ struct Filled {
 }
 
 fn fill(coordinates: &Coordinates<'_>, count: usize, rows: usize) -> Result<Filled> {
-    let mut per_row = vec![0usize; rows];
+    // Five vectors as long, or longer, are made of it.
+    memory::check_fits(rows.saturating_mul(5 * size_of::<usize>()))?;
+    let mut per_row = memory::vec_of(0usize, rows)?;
     for entry in 0..count {
         let row = coordinates.row(entry)[0];
         ensure!(
@@ -62,22 +65,19 @@ fn fill(coordinates: &Coordinates<'_>, count: usize, rows: usize) -> Result<Fill
         );
         per_row[row as usize] += 1;
     }
-    let is_empty: Vec<bool> = per_row.iter().map(|&entries| entries == 0).collect();
+    let is_empty = memory::collect(per_row.iter().map(|&entries| entries == 0))?;
     // Entries keep their order within a row; an empty row has one.
-    let mut next: Vec<usize> = per_row
-        .iter()
-        .scan(0, |total, &entries| {
-            let start = *total;
-            *total += entries.max(1);
-            Some(start)
-        })
-        .collect();
+    let mut next: Vec<usize> = memory::collect(per_row.iter().scan(0, |total, &entries| {
+        let start = *total;
+        *total += entries.max(1);
+        Some(start)
+    }))?;
     let total: usize = per_row.iter().map(|&entries| entries.max(1)).sum();
     let mut filled = Filled {
-        origins: vec![None; total],
-        rows: vec![0; total],
+        origins: memory::vec_of(None, total)?,
+        rows: memory::vec_of(0, total)?,
         is_empty,
-        places: Vec::with_capacity(count),
+        places: memory::vec_with_room(count)?,
     };
     for (row, &start) in next.iter().enumerate() {
         filled.rows[start] = row;
@@ -116,7 +116,7 @@ fn fill_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         );
         let filled = fill(&coordinates, count, rows)?;
         let rank = coordinates.rank;
-        let mut moved = vec![0i64; filled.origins.len() * rank];
+        let mut moved = memory::vec_of(0i64, filled.origins.len().saturating_mul(rank))?;
         for (place, origin) in filled.origins.iter().enumerate() {
             let to = &mut moved[place * rank..(place + 1) * rank];
             match origin {
@@ -126,7 +126,7 @@ fn fill_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         }
         // The default stands behind the values, as one more of them.
         let all = concat(ctx.loops(), &[values, &default.clone().reshaped(Shape::vector(1))?], 0)?;
-        let picks: Vec<usize> = filled.origins.iter().map(|origin| origin.unwrap_or(count)).collect();
+        let picks = memory::collect(filled.origins.iter().map(|origin| origin.unwrap_or(count)))?;
         let pick = PickRows { indices: &picks, batches: 1, outer: 1, axis: count + 1, inner: 1 };
         let values = rearrange(ctx.loops(), values.dtype(), Shape::vector(picks.len()), &[&all], &pick)?;
         ctx.set_output(0, Tensor::from_slice(&moved, &[picks.len(), rank])?);
@@ -149,8 +149,8 @@ fn grad_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         ensure!(places.shape().rank() == 1, InvalidArgument, "reverse_index_map must be a vector, saw: {}", places.shape());
         ensure!(gradients.shape().rank() == 1, InvalidArgument, "grad_values must be a vector, saw: {}", gradients.shape());
         let (places, gradients) = (places.as_slice::<i64>()?, gradients.as_slice::<T>()?);
-        let mut is_taken = vec![false; gradients.len()];
-        let mut taken: Vec<T> = Vec::with_capacity(places.len());
+        let mut is_taken = memory::vec_of(false, gradients.len())?;
+        let mut taken: Vec<T> = memory::vec_with_room(places.len())?;
         for &place in places {
             ensure!(
                 (0..gradients.len() as i64).contains(&place),

@@ -1,7 +1,7 @@
 //! Reducing gathered rows by segment: SparseSegmentSum, -Mean, -SqrtN, with a number of segments, and gradients.
 
 use half::{bf16, f16};
-use tensorfleet_core::{DType, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory};
 
 use super::axes::{Integers, at_least_rank, concat_dims, integer, integers, one, sizes_tensor};
 use tensorfleet_kernel::gradients::{Differential, Grads};
@@ -179,7 +179,7 @@ fn reduce_segments<T: Segmented>(ctx: &mut Context<'_>, scale: Scale) -> Result<
     let mut tensor = Tensor::zeros(data.dtype(), concat_dims(&[&[rows], slice])?)?;
     let inner: usize = slice.iter().product();
     let (data, out) = (data.as_slice::<T>()?, tensor.make_mut::<T>()?);
-    let mut sums = vec![<T::Sum as Default>::default(); inner];
+    let mut sums = memory::vec_of(<T::Sum as Default>::default(), inner)?;
     let mut start = 0;
     while start < segments.len() {
         let segment = segments[start];
@@ -242,7 +242,7 @@ fn spread_gradients<T: Segmented>(ctx: &mut Context<'_>, scale: Scale, compact: 
     let Some((&segment_count, slice)) = grad.shape().split_first() else {
         bail!(InvalidArgument, "Shape must be at least rank 1")
     };
-    let mut counts = vec![0usize; segment_count];
+    let mut counts = memory::vec_of(0usize, segment_count)?;
     for (&index, &segment) in indices.iter().zip(&segments) {
         let count = usize::try_from(segment).ok().and_then(|segment| counts.get_mut(segment));
         let outside =
@@ -252,7 +252,7 @@ fn spread_gradients<T: Segmented>(ctx: &mut Context<'_>, scale: Scale, compact: 
     }
     let mut present: Vec<i64> = Vec::new();
     if compact.is_some() {
-        present = indices.to_vec();
+        present = memory::copy_of(&indices)?;
         present.sort_unstable();
         present.dedup();
     }
@@ -260,7 +260,7 @@ fn spread_gradients<T: Segmented>(ctx: &mut Context<'_>, scale: Scale, compact: 
     let mut tensor = Tensor::zeros(grad.dtype(), concat_dims(&[&[out_rows], slice])?)?;
     let inner: usize = slice.iter().product();
     let (grad, out) = (grad.as_slice::<T>()?, tensor.make_mut::<T>()?);
-    let mut scaled = vec![T::default(); inner];
+    let mut scaled = memory::vec_of(T::default(), inner)?;
     for (&index, &segment) in indices.iter().zip(&segments) {
         let segment = segment as usize;
         let factor = scale.factor(counts[segment]);

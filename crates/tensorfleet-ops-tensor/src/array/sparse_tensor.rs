@@ -2,16 +2,20 @@
 //! SparseReduceSum.
 
 use smallvec::{SmallVec, smallvec};
-use tensorfleet_core::{DType, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{
+    DType, Element, Endpoint, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory,
+};
 
 use super::axes::{Integers, integers, normalized, one};
 use super::gather::PickRows;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
+use tensorfleet_kernel::work::elements_of_shape;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Number;
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
@@ -19,15 +23,15 @@ use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("SparseToDense", "sparse_indices: Tindices, output_shape: Tindices, sparse_values: T, default_value: T -> dense: T").gradient(to_dense_gradient)
+    Op::new("SparseToDense", "sparse_indices: Tindices, output_shape: Tindices, sparse_values: T, default_value: T -> dense: T").work(Work::Values(elements_of_shape::<1>)).gradient(to_dense_gradient)
         .attrs("validate_indices: bool = true; T: type; Tindices: {int32, int64}")
         .shape(|ctx| one(ctx.shape_value(1)?))
         .kernel(to_dense_kernel),
-    Op::new("SparseReorder", "input_indices: int64, input_values: T, input_shape: int64 -> output_indices: int64, output_values: T").gradient(reorder_gradient)
+    Op::new("SparseReorder", "input_indices: int64, input_values: T, input_shape: int64 -> output_indices: int64, output_values: T").work(Work::Inputs).gradient(reorder_gradient)
         .attrs("T: type")
         .shape(reorder_shape)
         .kernel(reorder_kernel),
-    Op::new("SparseReshape", "input_indices: int64, input_shape: int64, new_shape: int64 -> output_indices: int64, output_shape: int64")
+    Op::new("SparseReshape", "input_indices: int64, input_shape: int64, new_shape: int64 -> output_indices: int64, output_shape: int64").work(Work::Inputs)
         .shape(reshape_shape)
         .kernel(reshape_kernel),
     Op::new("SparseReduceSum", "input_indices: int64, input_values: T, input_shape: int64, reduction_axes: int32 -> output: T").gradient(reduce_sum_gradient)
@@ -99,7 +103,7 @@ fn dense_places(
     shape: &Shape,
     validate: bool,
 ) -> Result<Vec<usize>> {
-    let mut places: Vec<usize> = Vec::with_capacity(count);
+    let mut places: Vec<usize> = memory::vec_with_room(count)?;
     for row in 0..count {
         let coordinate = &coordinates[row * rank..(row + 1) * rank];
         let inside = coordinate.iter().zip(shape.iter()).all(|(&index, &dim)| (index as u64) < dim as u64);
@@ -199,7 +203,7 @@ fn reorder_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         let (indices, values) = (ctx.input(0)?, ctx.input(1)?);
         let coordinates = Coordinates::of(indices, values, ctx.input(2)?)?;
         let count = values.num_elements();
-        let mut order: Vec<usize> = (0..count).collect();
+        let mut order: Vec<usize> = memory::collect(0..count)?;
         order.sort_by_key(|&row| coordinates.row(row));
         let pick = |inner| PickRows { indices: &order, batches: 1, outer: 1, axis: count, inner };
         let sorted = rearrange(
@@ -287,7 +291,7 @@ fn reshape_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
         let count = indices.shape()[0];
         let input = integers(shape)?;
         let output = resolve_sparse_reshape(&input, &integers(target)?)?;
-        let mut moved: Vec<i64> = Vec::with_capacity(count.saturating_mul(output.len()));
+        let mut moved: Vec<i64> = memory::vec_with_room(count.saturating_mul(output.len()))?;
         for row in 0..count {
             let place = coordinates
                 .row(row)

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tensorfleet_core::{Dim, Endpoint, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use super::axes::{Integers, integer, integers, normalized, with_dim};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -16,16 +17,19 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Split", "split_dim: int32, value: T -> output: num_split * T")
+        .work(Work::Inputs)
         .gradient(split_gradient)
         .attrs("num_split: int >= 1; T: type")
         .shape(split_shape)
         .kernel(split_kernel),
     Op::new("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T")
+        .work(Work::Inputs)
         .gradient(split_v_gradient)
         .attrs("num_split: int >= 1; T: type; Tlen: {int8, int32, int64} = int64")
         .shape(split_v_shape)
         .kernel(split_v_kernel),
     Op::new("Unpack", "value: T -> output: num * T")
+        .work(Work::Inputs)
         .gradient(unpack_gradient)
         .attrs("num: int >= 0; T: type; axis: int = 0")
         .shape(unpack_shape)

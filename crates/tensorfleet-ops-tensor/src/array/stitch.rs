@@ -1,38 +1,55 @@
 //! Dealing rows out and putting them back: DynamicPartition, DynamicStitch, ParallelDynamicStitch.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Element, Endpoint, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{Element, Endpoint, PartialShape, Result, Shape, Tensor, ensure, memory};
 
 use super::axes::{concat_dims, one};
 use super::gather::PickRows;
 use super::indices::checked_indices;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
+use tensorfleet_kernel::work::{NodeInputs, integers_in};
 use tensorfleet_numeric::rearrange::{Movement, rearrange};
 use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("DynamicStitch", "indices: N * int32, data: N * T -> merged: T")
+        .work(Work::Values(stitched_elements))
         .gradient(stitch_gradient)
         .attrs("N: int >= 1; T: type")
         .shape(stitch_shape)
         .kernel(stitch_kernel),
     Op::new("ParallelDynamicStitch", "indices: N * int32, data: N * T -> merged: T")
+        .work(Work::Values(stitched_elements))
         .gradient(stitch_gradient)
         .attrs("N: int >= 1; T: type")
         .shape(stitch_shape)
         .kernel(stitch_kernel),
     Op::new("DynamicPartition", "data: T, partitions: int32 -> outputs: num_partitions * T")
+        .work(Work::Inputs)
         .gradient(partition_gradient)
         .attrs("num_partitions: int >= 1; T: type")
         .shape(partition_shape)
         .kernel(partition_kernel),
 ];
+
+/// As many rows as the largest index says, each as long as those of the longest input.
+fn stitched_elements(inputs: &dyn NodeInputs) -> Option<usize> {
+    let count = inputs.count() / 2;
+    let (mut rows, mut row_len) = (0, 0);
+    for index in 0..count {
+        let (indices, data) = (inputs.tensor(index)?, inputs.tensor(count + index)?);
+        rows = rows.max(integers_in(indices)?.max().map_or(0, |last| last.saturating_add(1)));
+        row_len = row_len.max(data.num_elements() / indices.num_elements().max(1));
+    }
+    Some(usize::try_from(rows).unwrap_or(0).saturating_mul(row_len))
+}
 
 /// Rows of every source go to the places its indices name; later ones win. Rows nobody names are zero.
 struct PlaceRows {
@@ -160,6 +177,7 @@ fn partition_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         );
         let mut rows: Vec<Vec<usize>> = vec![Vec::new(); count];
         for (row, partition) in checked_indices(partitions, count, "partitions")?.into_iter().enumerate() {
+            memory::make_room(&mut rows[partition], 1)?;
             rows[partition].push(row);
         }
         let slice = &data.shape()[partitions.shape().rank()..];

@@ -4,20 +4,27 @@ use smallvec::SmallVec;
 use tensorfleet_core::{DType, Dim, PartialShape, Result, Shape, ensure};
 
 use super::axes::{integers, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
+use tensorfleet_kernel::work::{NodeInputs, elements_of_shape};
 use tensorfleet_numeric::strided::{Axis, Window, view};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("Tile", "input: T, multiples: Tmultiples -> output: T")
+    .work(Work::Values(tiled_elements))
     .gradient(tile_gradient)
     .attrs("T: type; Tmultiples: {int32, int64} = int32")
     .shape(tile_shape)
     .kernel(tile_kernel)];
+
+fn tiled_elements(inputs: &dyn NodeInputs) -> Option<usize> {
+    Some(inputs.tensor(0)?.num_elements().saturating_mul(elements_of_shape::<1>(inputs)?))
+}
 
 fn tile_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     let multiples = ctx.shape_value(1)?;

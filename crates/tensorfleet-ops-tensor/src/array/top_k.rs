@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, ensure};
+use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, ensure, memory};
 
 use super::axes::{at_least_rank, integer, integers, one, with_dim};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -14,19 +15,19 @@ use tensorfleet_numeric::dispatch;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("TopK", "input: T -> values: T, indices: int32").gradient(top_k_gradient)
+    Op::new("TopK", "input: T -> values: T, indices: int32").work(Work::Inputs).gradient(top_k_gradient)
         .attrs("k: int >= 0; sorted: bool = true; T: real")
         .shape(|ctx| top_k_shape(ctx, Some(ctx.attr("k")?)))
         .kernel(top_k_kernel),
-    Op::new("TopKV2", "input: T, k: Tk -> values: T, indices: index_type").gradient(top_k_gradient)
+    Op::new("TopKV2", "input: T, k: Tk -> values: T, indices: index_type").work(Work::Inputs).gradient(top_k_gradient)
         .attrs("sorted: bool = true; T: real; Tk: {int16, int32, int64} = int32; index_type: {int16, int32, int64} = int32")
         .shape(|ctx| top_k_shape(ctx, ctx.integer(1)))
         .kernel(top_k_v2_kernel),
-    Op::new("InTopK", "predictions: float, targets: T -> precision: bool")
+    Op::new("InTopK", "predictions: float, targets: T -> precision: bool").work(Work::Inputs)
         .attrs("k: int; T: {int32, int64} = int32")
         .shape(in_top_k_shape)
         .kernel(in_top_k_kernel),
-    Op::new("InTopKV2", "predictions: float, targets: T, k: T -> precision: bool")
+    Op::new("InTopKV2", "predictions: float, targets: T, k: T -> precision: bool").work(Work::Inputs)
         .attrs("T: {int32, int64} = int32")
         .shape(in_top_k_shape)
         .kernel(in_top_k_v2_kernel),
@@ -88,8 +89,9 @@ fn top_k<T: Element + PartialOrd>(ctx: &mut Context<'_>, k: i64, index_type: DTy
         let rows = input.as_slice::<T>()?.chunks_exact(columns);
         let outs =
             values.make_mut::<T>()?.chunks_exact_mut(k).zip(indices.make_mut::<i64>()?.chunks_exact_mut(k));
-        let mut order: Vec<usize> = Vec::with_capacity(columns);
+        let mut order: Vec<usize> = memory::vec_with_room(columns)?;
         for (row, (values, indices)) in rows.zip(outs) {
+            ctx.check_cancelled()?;
             largest(row, k, &mut order);
             for ((value, index), &from) in values.iter_mut().zip(indices).zip(&order) {
                 (*value, *index) = (row[from], from as i64);
@@ -168,6 +170,7 @@ fn in_top_k(ctx: &mut Context<'_>, k: i64) -> Result<()> {
     let (scores, targets) = (predictions.as_slice::<f32>()?, integers(targets)?);
     let tensor = Tensor::build(Shape::vector(rows), |out: &mut [bool]| {
         for (row, (out, &target)) in out.iter_mut().zip(&targets).enumerate() {
+            ctx.check_cancelled()?;
             let scores = &scores[row * classes..(row + 1) * classes];
             let target = usize::try_from(target).ok().and_then(|target| scores.get(target));
             *out = target.is_some_and(|target| {

@@ -5,6 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use tensorfleet_core::{DType, Dim, Element, PartialShape, Result, Shape, Tensor, bail, ensure};
 
 use super::axes::{Integers, integers, normalized, one};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -17,16 +18,19 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Transpose", "x: T, perm: Tperm -> y: T")
+        .work(Work::Inputs)
         .gradient(transpose_gradient)
         .attrs("T: type; Tperm: {int32, int64} = int32")
         .shape(transpose_shape)
         .kernel(transpose_kernel),
     Op::new("ConjugateTranspose", "x: T, perm: Tperm -> y: T")
+        .work(Work::Inputs)
         .gradient(conjugate_transpose_gradient)
         .attrs("T: type; Tperm: {int32, int64} = int32")
         .shape(transpose_shape)
         .kernel(conjugate_transpose_kernel),
     Op::new("InvertPermutation", "x: T -> y: T")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("T: {int32, int64} = int32")
         .shape(same_as_input)

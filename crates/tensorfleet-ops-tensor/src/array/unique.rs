@@ -6,40 +6,46 @@ use std::hash::Hash;
 
 use half::{bf16, f16};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensorfleet_core::{DType, Element, PartialShape, Result, Tensor, bail, ensure};
+use tensorfleet_core::{DType, Element, PartialShape, Result, Tensor, bail, ensure, memory};
 
 use super::axes::{integers, normalized, with_dim};
 use super::gather::PickRows;
 use super::transpose::transposed;
-use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::Work;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch::no_kernel;
 use tensorfleet_numeric::rearrange::rearrange;
 use tensorfleet_numeric::strided::around_axis;
-use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Unique", "x: T -> y: T, idx: out_idx")
+        .work(Work::Inputs)
         .attrs("T: type; out_idx: {int32, int64} = int32")
         .shape(unique_shape)
         .kernel(unique_kernel)
         .never_longer(),
     Op::new("UniqueWithCounts", "x: T -> y: T, idx: out_idx, count: out_idx")
+        .work(Work::Inputs)
         .attrs("T: type; out_idx: {int32, int64} = int32")
         .shape(unique_shape)
         .kernel(unique_kernel),
     Op::new("UniqueV2", "x: T, axis: Taxis -> y: T, idx: out_idx")
+        .work(Work::Inputs)
         .attrs("T: type; Taxis: {int32, int64} = int64; out_idx: {int32, int64} = int32")
         .shape(unique_v2_shape)
         .kernel(unique_v2_kernel),
     Op::new("UniqueWithCountsV2", "x: T, axis: Taxis -> y: T, idx: out_idx, count: out_idx")
+        .work(Work::Inputs)
         .attrs("T: type; Taxis: {int32, int64} = int64; out_idx: {int32, int64} = int32")
         .shape(unique_v2_shape)
         .kernel(unique_v2_kernel),
     Op::new("ListDiff", "x: T, y: T -> out: T, idx: out_idx")
+        .work(Work::Inputs)
         .attrs("T: type; out_idx: {int32, int64} = int32")
         .shape(list_diff_shape)
         .kernel(list_diff_kernel)
@@ -47,17 +53,21 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 /// Keys for the elements of several tensors of one dtype, comparable among them.
-#[derive(Default)]
-struct Keys {
+struct Keys<'a> {
+    cancellation: &'a Cancellation,
     strings: FxHashMap<bytes::Bytes, u64>,
     /// How many NaNs there were. None equals another.
     nans: u64,
 }
 
-impl Keys {
+impl<'a> Keys<'a> {
+    fn new(cancellation: &'a Cancellation) -> Keys<'a> {
+        Keys { cancellation, strings: FxHashMap::default(), nans: 0 }
+    }
+
     fn of(&mut self, tensor: &Tensor) -> Result<Vec<u64>> {
         fn plain<T: Element>(tensor: &Tensor, key: impl FnMut(T) -> u64) -> Result<Vec<u64>> {
-            Ok(tensor.as_slice::<T>()?.iter().copied().map(key).collect())
+            memory::collect(tensor.as_slice::<T>()?.iter().copied().map(key))
         }
         match tensor.dtype().storage() {
             DType::Int8 => plain(tensor, |x: i8| x as u64),
@@ -73,7 +83,7 @@ impl Keys {
             DType::Double => plain(tensor, |x: f64| self.float(x)),
             DType::Half => plain(tensor, |x: f16| self.half(x.to_f64(), x.to_bits())),
             DType::BFloat16 => plain(tensor, |x: bf16| self.half(x.to_f64(), x.to_bits())),
-            DType::String => Ok(self.strings(tensor.as_strings()?)),
+            DType::String => self.strings(tensor.as_strings()?),
             other => Err(no_kernel(other)),
         }
     }
@@ -97,12 +107,13 @@ impl Keys {
         if x.is_nan() { self.float(x) } else { bits.into() }
     }
 
-    fn strings(&mut self, strings: &[bytes::Bytes]) -> Vec<u64> {
-        let mut key = |text: &bytes::Bytes| {
+    fn strings(&mut self, strings: &[bytes::Bytes]) -> Result<Vec<u64>> {
+        let mut keys = memory::vec_with_room(strings.len())?;
+        for text in self.cancellation.unless_cancelled(strings) {
             let next = self.strings.len() as u64;
-            *self.strings.entry(text.clone()).or_insert(next)
-        };
-        strings.iter().map(&mut key).collect()
+            keys.push(*self.strings.entry(text?.clone()).or_insert(next));
+        }
+        Ok(keys)
     }
 }
 
@@ -118,13 +129,18 @@ struct Groups {
 }
 
 impl Groups {
-    fn of<K: Hash + Eq>(items: impl ExactSizeIterator<Item = K>) -> Groups {
-        let mut groups = Groups { group_of: Vec::with_capacity(items.len()), ..Groups::default() };
+    fn of<K: Hash + Eq>(
+        cancellation: &Cancellation,
+        items: impl ExactSizeIterator<Item = K>,
+    ) -> Result<Groups> {
+        // The table takes at most a few times as much as a key, a number and a mark for each item, and so do the groups.
+        memory::check_fits(items.len().saturating_mul(2 * (size_of::<K>() + 3 * size_of::<usize>())))?;
+        let mut groups = Groups { group_of: memory::vec_with_room(items.len())?, ..Groups::default() };
         let mut seen: FxHashMap<K, usize> = FxHashMap::default();
         // Growing would hash everything again; most ids of a batch differ.
         seen.reserve(items.len());
-        for (position, item) in items.enumerate() {
-            let group = *seen.entry(item).or_insert_with(|| {
+        for (position, item) in cancellation.unless_cancelled(items).enumerate() {
+            let group = *seen.entry(item?).or_insert_with(|| {
                 groups.firsts.push(position);
                 groups.counts.push(0);
                 groups.firsts.len() - 1
@@ -132,13 +148,13 @@ impl Groups {
             groups.group_of.push(group);
             groups.counts[group] += 1;
         }
-        groups
+        Ok(groups)
     }
 }
 
 fn index_tensor(indices: &[usize], dtype: DType) -> Result<Tensor> {
     match dtype {
-        DType::Int64 => Tensor::vector(&indices.iter().map(|&index| index as i64).collect::<Vec<_>>()),
+        DType::Int64 => Tensor::vector(&memory::collect(indices.iter().map(|&index| index as i64))?),
         _ => {
             ensure!(
                 i32::try_from(indices.len()).is_ok(),
@@ -146,7 +162,7 @@ fn index_tensor(indices: &[usize], dtype: DType) -> Result<Tensor> {
                 "unique does not support input tensors larger than {} elements",
                 i32::MAX
             );
-            Tensor::vector(&indices.iter().map(|&index| index as i32).collect::<Vec<_>>())
+            Tensor::vector(&memory::collect(indices.iter().map(|&index| index as i32))?)
         }
     }
 }
@@ -164,7 +180,7 @@ fn unique_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let x = ctx.input(0)?;
         ensure!(x.shape().rank() == 1, InvalidArgument, "unique expects a 1D vector.");
-        for (index, tensor) in unique(ctx.loops(), x, 0, out_idx)?.into_iter().take(outputs).enumerate() {
+        for (index, tensor) in unique(ctx, x, 0, out_idx)?.into_iter().take(outputs).enumerate() {
             ctx.set_output(index, tensor);
         }
         Ok(())
@@ -172,16 +188,17 @@ fn unique_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// The distinct slices of `x` along `axis`, the number of each slice among them, and how often each occurs.
-fn unique(loops: &Loops, x: &Tensor, axis: usize, out_idx: DType) -> Result<[Tensor; 3]> {
+fn unique(ctx: &Context<'_>, x: &Tensor, axis: usize, out_idx: DType) -> Result<[Tensor; 3]> {
+    let (loops, cancellation) = (ctx.loops(), &ctx.step.cancellation);
     let (outer, len, inner) = around_axis(x.shape(), axis);
     let slice_len = outer * inner;
     let groups = if slice_len == 1 {
-        Groups::of(Keys::default().of(x)?.into_iter())
+        Groups::of(cancellation, Keys::new(cancellation).of(x)?.into_iter())?
     } else {
         let order: Vec<usize> =
             [axis].into_iter().chain((0..x.shape().rank()).filter(|&k| k != axis)).collect();
-        let keys = Keys::default().of(&transposed(loops, x, &order)?)?;
-        Groups::of((0..len).map(|slice| &keys[slice * slice_len..(slice + 1) * slice_len]))
+        let keys = Keys::new(cancellation).of(&transposed(loops, x, &order)?)?;
+        Groups::of(cancellation, (0..len).map(|slice| &keys[slice * slice_len..(slice + 1) * slice_len]))?
     };
     let shape = with_dim(x.shape(), axis, groups.firsts.len())?;
     let pick = PickRows { indices: &groups.firsts, batches: 1, outer, axis: len, inner };
@@ -215,7 +232,7 @@ fn unique_v2_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             },
             _ => bail!(InvalidArgument, "axis does not support input tensors larger than 1 elements"),
         };
-        for (index, tensor) in unique(ctx.loops(), x, axis, out_idx)?.into_iter().take(outputs).enumerate() {
+        for (index, tensor) in unique(ctx, x, axis, out_idx)?.into_iter().take(outputs).enumerate() {
             ctx.set_output(index, tensor);
         }
         Ok(())
@@ -236,15 +253,18 @@ fn list_diff_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         for (tensor, name) in [(x, "x"), (y, "y")] {
             ensure!(tensor.shape().rank() == 1, InvalidArgument, "{name} should be a 1D vector.");
         }
-        let mut keys = Keys::default();
-        let dropped: FxHashSet<u64> = keys.of(y)?.into_iter().collect();
-        let kept: Vec<usize> = keys
-            .of(x)?
-            .iter()
-            .enumerate()
-            .filter(|(_, key)| !dropped.contains(key))
-            .map(|(i, _)| i)
-            .collect();
+        let cancellation = &ctx.step.cancellation;
+        let mut keys = Keys::new(cancellation);
+        let dropped = keys.of(y)?;
+        memory::check_fits(dropped.len().saturating_mul(4 * size_of::<u64>()))?;
+        let dropped: FxHashSet<u64> = cancellation.unless_cancelled(dropped).collect::<Result<_>>()?;
+        let keys = keys.of(x)?;
+        let mut kept: Vec<usize> = memory::vec_with_room(keys.len())?;
+        for (place, key) in cancellation.unless_cancelled(&keys).enumerate() {
+            if !dropped.contains(key?) {
+                kept.push(place);
+            }
+        }
         let pick = PickRows { indices: &kept, batches: 1, outer: 1, axis: x.num_elements(), inner: 1 };
         let out = rearrange(ctx.loops(), x.dtype(), with_dim(x.shape(), 0, kept.len())?, &[x], &pick)?;
         ctx.set_output(0, out);

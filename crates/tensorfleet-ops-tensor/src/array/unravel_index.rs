@@ -1,6 +1,7 @@
 //! `UnravelIndex`: from flat indices to coordinates.
 
-use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, ensure, memory};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -10,6 +11,7 @@ use super::axes::{concat_dims, integers, one};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("UnravelIndex", "indices: Tidx, dims: Tidx -> output: Tidx")
+    .work(Work::Inputs)
     .attrs("Tidx: {int32, int64} = int32")
     .shape(unravel_shape)
     .kernel(unravel_kernel)];
@@ -57,7 +59,7 @@ fn unravel_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             "index is out of bound as with dims"
         );
         let shape = concat_dims(&[&[dims.len()], indices.shape()])?;
-        let mut coordinates = vec![0i64; shape.num_elements()];
+        let mut coordinates = memory::vec_of(0i64, shape.num_elements())?;
         for (column, &index) in flat.iter().enumerate() {
             let mut rest = index;
             for (row, &dim) in dims.iter().enumerate().rev() {
@@ -67,10 +69,9 @@ fn unravel_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
         }
         let tensor = match dtype {
             DType::Int64 => Tensor::from_slice(&coordinates, &shape)?,
-            _ => Tensor::from_slice(
-                &coordinates.iter().map(|&index| index as i32).collect::<Vec<_>>(),
-                &shape,
-            )?,
+            _ => {
+                Tensor::from_slice(&memory::collect(coordinates.iter().map(|&index| index as i32))?, &shape)?
+            }
         };
         ctx.set_output(0, tensor);
         Ok(())

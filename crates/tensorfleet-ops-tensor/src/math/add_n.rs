@@ -7,6 +7,7 @@ use tensorfleet_core::{DType, PartialShape, Result, Tensor, ensure};
 
 use super::binary::Plus;
 use crate::variants;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -21,7 +22,7 @@ use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("AddN", "inputs: N * T -> sum: T")
+    Op::new("AddN", "inputs: N * T -> sum: T").work(Work::Inputs)
         .attrs(
             "N: int >= 1; T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, \
              bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64, variant}",
@@ -29,7 +30,7 @@ pub(crate) static OPS: &[Op] = &[
         .shape(shape)
         .kernel(kernel)
         .gradient(gradient),
-    Op::new("AccumulateNV2", "inputs: N * T -> sum: T")
+    Op::new("AccumulateNV2", "inputs: N * T -> sum: T").work(Work::Inputs)
         .attrs("N: int >= 1; T: number; shape: shape")
         .shape(shape)
         .kernel(kernel)

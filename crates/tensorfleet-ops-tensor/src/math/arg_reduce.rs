@@ -2,9 +2,10 @@
 //!
 //! The first of equal elements wins. Nan never wins, as TensorFlow 2.21 was observed to do.
 
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory};
 
 use super::reduce::resolve_axis;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -12,11 +13,11 @@ use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::Real;
 use tensorfleet_numeric::stored::{Stored, compute_elements};
-use tensorfleet_threads::Loops;
+use tensorfleet_threads::{Loops, first_error};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("ArgMax", "input: T, dimension: Tidx -> output: output_type")
+    Op::new("ArgMax", "input: T, dimension: Tidx -> output: output_type").work(Work::Inputs)
         .attrs(
             "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, \
              quint8, qint32, qint16, quint16, bool}; Tidx: {int16, int32, int64} = int32; \
@@ -24,7 +25,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(shape)
         .kernel(arg_max).not_differentiable(),
-    Op::new("ArgMin", "input: T, dimension: Tidx -> output: output_type")
+    Op::new("ArgMin", "input: T, dimension: Tidx -> output: output_type").work(Work::Inputs)
         .attrs(
             "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, \
              quint8, qint32, qint16, quint16, bool}; Tidx: {int32, int64} = int32; \
@@ -69,11 +70,11 @@ fn kernel(node: &NodeSpec<'_>, extreme: Extreme) -> Result<KernelBox> {
         let axis = axis_of(dimension, input.shape())?;
         let positions = match input.dtype() {
             DType::Bool => {
-                let bits: Vec<u8> = input.as_slice::<bool>()?.iter().map(|&bit| bit as u8).collect();
-                search(ctx.loops(), &bits, input.shape(), axis, extreme)
+                let bits: Vec<u8> = memory::collect(input.as_slice::<bool>()?.iter().map(|&bit| bit as u8))?;
+                search(ctx.loops(), &bits, input.shape(), axis, extreme)?
             }
             dtype => dispatch!(dtype, T in real => {
-                Ok(search(ctx.loops(), &compute_elements::<T>(input.as_slice()?), input.shape(), axis, extreme))
+                search(ctx.loops(), &compute_elements::<T>(input.as_slice()?)?, input.shape(), axis, extreme)
             })?,
         };
         let output = positions_as(output_type, &positions, input.shape(), axis)?;
@@ -105,7 +106,7 @@ fn search<T: Real + Stored>(
     shape: &Shape,
     axis: usize,
     extreme: Extreme,
-) -> Vec<u64> {
+) -> Result<Vec<u64>> {
     match extreme {
         Extreme::Largest => search_by(loops, elements, shape, axis, T::LOWEST, |a, b| a > b),
         Extreme::Smallest => search_by(loops, elements, shape, axis, T::HIGHEST, |a, b| a < b),
@@ -119,24 +120,29 @@ fn search_by<T: Stored>(
     axis: usize,
     worst: T,
     beats: fn(&T, &T) -> bool,
-) -> Vec<u64> {
+) -> Result<Vec<u64>> {
     let (len, inner): (usize, usize) = (shape[axis], shape[axis + 1..].iter().product());
-    let mut positions = vec![0u64; elements.len() / len.max(1)];
-    loops.chunks_mut(&mut positions, inner, len * inner * 100, |start, positions| {
-        let blocks = elements[start * len * inner..].chunks_exact((len * inner).max(1));
-        let mut best = vec![worst; inner];
-        for (positions, block) in positions.chunks_exact_mut(inner.max(1)).zip(blocks) {
-            best.fill(worst);
-            for (index, row) in block.chunks_exact(inner).enumerate() {
-                for ((position, best), value) in positions.iter_mut().zip(&mut best).zip(row) {
-                    if beats(value, best) {
-                        (*position, *best) = (index as u64, *value);
+    let mut positions = memory::vec_of(0u64, elements.len() / len.max(1))?;
+    first_error(|keep| {
+        loops.chunks_mut(&mut positions, inner, len * inner * 100, |start, positions| {
+            let blocks = elements[start * len * inner..].chunks_exact((len * inner).max(1));
+            let mut best = match memory::vec_of(worst, inner) {
+                Ok(best) => best,
+                Err(status) => return keep(Err(status)),
+            };
+            for (positions, block) in positions.chunks_exact_mut(inner.max(1)).zip(blocks) {
+                best.fill(worst);
+                for (index, row) in block.chunks_exact(inner).enumerate() {
+                    for ((position, best), value) in positions.iter_mut().zip(&mut best).zip(row) {
+                        if beats(value, best) {
+                            (*position, *best) = (index as u64, *value);
+                        }
                     }
                 }
             }
-        }
-    });
-    positions
+        })
+    })?;
+    Ok(positions)
 }
 
 fn positions_as(dtype: DType, positions: &[u64], input: &Shape, axis: usize) -> Result<Tensor> {
@@ -147,7 +153,7 @@ fn positions_as(dtype: DType, positions: &[u64], input: &Shape, axis: usize) -> 
         dims: &[usize],
         to: fn(u64) -> T,
     ) -> Result<Tensor> {
-        let converted: Vec<T> = positions.iter().map(|&position| to(position)).collect();
+        let converted: Vec<T> = memory::collect(positions.iter().map(|&position| to(position)))?;
         Tensor::from_slice(&converted, dims)
     }
     match dtype {

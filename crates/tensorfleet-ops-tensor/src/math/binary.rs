@@ -3,12 +3,14 @@
 //! A function is a line in `functions!` (what it computes) and a line in the table (what it is called, and for which
 //! dtypes it exists).
 
-use bytes::{Bytes, BytesMut};
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::{DType, Result, Tensor, ensure};
+use tensorfleet_core::{DType, Result, StringsBuilder, Tensor, ensure};
+
+use crate::strings::joined;
 
 use super::elementwise_kernels::binary_kernel;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{
     Differential, Formula, Grad, Grads, Symbol, apply, apply2, apply3, binary_gradients, conj,
     number as literal,
@@ -34,7 +36,7 @@ const INTEGER: &str = "T: {int8, int16, int32, int64, uint8, uint16, uint32, uin
 
 /// An op `z = f(x, y)`.
 const fn binary(name: &'static str, attrs: &'static str, kernel: KernelFn) -> Op {
-    Op::new(name, "x: T, y: T -> z: T").attrs(attrs).shape(broadcast).kernel(kernel)
+    Op::new(name, "x: T, y: T -> z: T").work(Work::Broadcast).attrs(attrs).shape(broadcast).kernel(kernel)
 }
 
 /// The family's table.
@@ -75,6 +77,7 @@ pub(crate) static OPS: &[Op] = &[
     binary("Xlogy", FIELD, field::<Xlogy>).gradient(xlogy_gradient),
     binary("Xlog1py", FIELD, field::<Xlog1py>).gradient(xlog1py_gradient),
     Op::new("Atan2", "y: T, x: T -> z: T")
+        .work(Work::Broadcast)
         .attrs(FLOATING)
         .shape(broadcast)
         .kernel(floating::<Atan2>)
@@ -429,13 +432,11 @@ fn add(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn add_strings(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let broadcast = Broadcast::of_two(a.shape(), b.shape())?;
     let (a, b) = (broadcast.strings(0, a)?, broadcast.strings(1, b)?);
-    let join = |(a, b): (&Bytes, &Bytes)| {
-        let mut sum = BytesMut::with_capacity(a.len() + b.len());
-        sum.extend_from_slice(a);
-        sum.extend_from_slice(b);
-        sum.freeze()
-    };
-    Tensor::from_strings(a.into_iter().zip(b).map(join).collect(), broadcast.shape())
+    let mut sums = StringsBuilder::new(a.len())?;
+    for (a, b) in a.into_iter().zip(b) {
+        sums.push(joined([&a[..], &b[..]].into_iter(), b"")?)?;
+    }
+    sums.finish(broadcast.shape())
 }
 
 #[cfg(test)]
@@ -444,6 +445,7 @@ mod tests {
 
     use super::*;
     use crate::testing::test_op;
+    use bytes::Bytes;
 
     fn run(op: &str, x: Tensor, y: Tensor) -> Result<Tensor> {
         test_op(op).attr("T", x.dtype()).input(x).input(y).run_one()

@@ -1,13 +1,15 @@
 //! `BroadcastTo`, and the arithmetic of shapes that gradients of broadcasting ops do.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, StringsBuilder, Tensor, bail, ensure};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grads};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, broadcast_shapes, integers_of};
+use tensorfleet_kernel::work::elements_of_shape;
 use tensorfleet_numeric::broadcast::Broadcast;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::elementwise::cost;
@@ -17,6 +19,7 @@ use tensorfleet_threads::Loops;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("BroadcastTo", "input: T, shape: Tidx -> output: T")
+        .work(Work::Values(elements_of_shape::<1>))
         .attrs("T: type; Tidx: {int32, int64} = int32")
         .shape(broadcast_to_shape)
         .kernel(broadcast_to)
@@ -90,8 +93,10 @@ fn broadcast_to(_: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn stretch(loops: &Loops, input: &Tensor, broadcast: &Broadcast) -> Result<Tensor> {
     if input.dtype() == DType::String {
-        let strings = broadcast.strings(0, input)?.into_iter().cloned().collect();
-        return Tensor::from_strings(strings, broadcast.shape());
+        let strings = broadcast.strings(0, input)?;
+        let mut stretched = StringsBuilder::new(strings.len())?;
+        strings.into_iter().try_for_each(|text| stretched.push(text.clone()))?;
+        return stretched.finish(broadcast.shape());
     }
     dispatch!(input.dtype(), T in plain => stretch_plain::<T>(loops, input, broadcast))?
         .with_dtype(input.dtype())

@@ -8,6 +8,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{Differential, Grad, Grads};
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::known_value::{KnownValue, is_integer};
@@ -22,7 +23,7 @@ use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Cast", "x: SrcT -> y: DstT")
+    Op::new("Cast", "x: SrcT -> y: DstT").work(Work::Inputs)
         .attrs("SrcT: type; DstT: type; Truncate: bool = false")
         .shape(same_as_input)
         .kernel(cast).gradient(cast_gradient)

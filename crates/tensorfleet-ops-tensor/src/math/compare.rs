@@ -1,9 +1,10 @@
 //! Comparisons and logic of two operands, with broadcasting.
 
 use bytes::Bytes;
-use tensorfleet_core::{DType, PartialShape, Result, Tensor};
+use tensorfleet_core::{DType, PartialShape, Result, Tensor, memory};
 
 use super::elementwise_kernels::{binary_kernel, binary_kernel_to};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{KernelFn, Op};
@@ -18,6 +19,7 @@ use tensorfleet_numeric::vector_math::FlushDenormal;
 /// An op that orders `x` and `y`.
 const fn ordering(name: &'static str, kernel: KernelFn) -> Op {
     Op::new(name, "x: T, y: T -> z: bool")
+        .work(Work::Broadcast)
         .attrs("T: real")
         .shape(broadcast)
         .kernel(kernel)
@@ -27,6 +29,7 @@ const fn ordering(name: &'static str, kernel: KernelFn) -> Op {
 /// An op that tells whether `x` and `y` are equal.
 const fn equality(name: &'static str, kernel: KernelFn) -> Op {
     Op::new(name, "x: T, y: T -> z: bool")
+        .work(Work::Broadcast)
         .attrs("T: type; incompatible_shape_error: bool = true")
         .shape(equality_shape)
         .kernel(kernel)
@@ -34,7 +37,11 @@ const fn equality(name: &'static str, kernel: KernelFn) -> Op {
 }
 
 const fn logic(name: &'static str, kernel: KernelFn) -> Op {
-    Op::new(name, "x: bool, y: bool -> z: bool").shape(broadcast).kernel(kernel).not_differentiable()
+    Op::new(name, "x: bool, y: bool -> z: bool")
+        .work(Work::Broadcast)
+        .shape(broadcast)
+        .kernel(kernel)
+        .not_differentiable()
 }
 
 /// The family's table.
@@ -48,6 +55,7 @@ pub(crate) static OPS: &[Op] = &[
     logic("LogicalAnd", logical::<And>),
     logic("LogicalOr", logical::<Or>),
     Op::new("ApproximateEqual", "x: T, y: T -> z: bool")
+        .work(Work::Broadcast)
         .attrs("T: number; tolerance: float = 1e-05")
         .shape(same_shape)
         .kernel(approximate_equal)
@@ -183,8 +191,7 @@ fn string_equality(node: &NodeSpec<'_>, is_negated: bool) -> Result<KernelBox> {
         let output = match broadcast_or_clash(x, y, clash_is_error)? {
             Some(broadcast) => {
                 let pairs = broadcast.strings(0, x)?.into_iter().zip(broadcast.strings(1, y)?);
-                let answers: Vec<bool> =
-                    pairs.map(|(x, y): (&Bytes, &Bytes)| (x == y) != is_negated).collect();
+                let answers = memory::collect(pairs.map(|(x, y): (&Bytes, &Bytes)| (x == y) != is_negated))?;
                 Tensor::from_slice(&answers, broadcast.shape())?
             }
             None => Tensor::scalar(is_negated),
@@ -209,7 +216,7 @@ fn approximate_equal(node: &NodeSpec<'_>) -> Result<KernelBox> {
             "x and y must be of the same shape. x shape: {}. y shape: {}", x.shape(), y.shape()
         );
         let pairs = x.as_slice::<T>()?.iter().zip(y.as_slice::<T>()?);
-        let answers: Vec<bool> = pairs.map(|(x, y)| x.minus(*y).magnitude() < tolerance as T).collect();
+        let answers = memory::collect(pairs.map(|(x, y)| x.minus(*y).magnitude() < tolerance as T))?;
         let output = Tensor::from_slice(&answers, x.shape())?;
         ctx.set_output(0, output);
         Ok(())

@@ -4,6 +4,7 @@ use num_complex::Complex;
 use tensorfleet_core::{DType, Endpoint, Result, Tensor};
 
 use super::elementwise_kernels::{binary_kernel_to, unary_kernel, unary_kernel_to};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Formula, Grads, Symbol, apply, apply2, conj as conjugate};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -16,12 +17,17 @@ use tensorfleet_numeric::elementwise::{BinaryOp, UnaryOp, cost};
 const TO_REAL: &str = "T: {complex64, complex128} = complex64; Tout: {float, double} = float";
 
 const fn to_real(name: &'static str, kernel: KernelFn) -> Op {
-    Op::new(name, "input: T -> output: Tout").attrs(TO_REAL).shape(same_as_input).kernel(kernel)
+    Op::new(name, "input: T -> output: Tout")
+        .work(Work::Inputs)
+        .attrs(TO_REAL)
+        .shape(same_as_input)
+        .kernel(kernel)
 }
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Complex", "real: T, imag: T -> out: Tout")
+        .work(Work::Broadcast)
         .attrs("T: {float, double} = float; Tout: {complex64, complex128} = complex64")
         .shape(broadcast)
         .kernel(complex)
@@ -30,11 +36,13 @@ pub(crate) static OPS: &[Op] = &[
     to_real("Imag", parts::<ImaginaryPart>).gradient(imag_gradient),
     to_real("Angle", parts::<Angle>).gradient(angle_gradient),
     Op::new("ComplexAbs", "x: T -> y: Tout")
+        .work(Work::Inputs)
         .attrs(TO_REAL)
         .shape(same_as_input)
         .kernel(parts::<Modulus>)
         .gradient(complex_abs_gradient),
     Op::new("Conj", "input: T -> output: T")
+        .work(Work::Inputs)
         .attrs("T: {complex64, complex128, variant} = complex64")
         .shape(same_as_input)
         .kernel(conj)

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{Result, Shape, Status, Tensor, ensure, memory};
 
 use tensorfleet_kernel::shape_context::integers_of;
 use tensorfleet_numeric::simd_dispatch;
@@ -186,15 +186,22 @@ impl ReductionPlan {
     }
 
     /// Reduces `input`, which has the planned shape, into `out`, which has the planned output's.
-    pub(crate) fn run<T: Stored>(&self, loops: &Loops, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
+    pub(crate) fn run<T: Stored>(
+        &self,
+        loops: &Loops,
+        input: &[T],
+        reduction: &Reduction<T>,
+        out: &mut [T],
+    ) -> Result<()> {
         if self.count == 0 {
             out.fill(reduction.identity);
         }
         if input.is_empty() {
-            return;
+            return Ok(());
         }
         if self.keeps_everything() {
-            return out.copy_from_slice(input);
+            out.copy_from_slice(input);
+            return Ok(());
         }
         let mut axes = self.axes.clone();
         let mut current = Cow::Borrowed(input);
@@ -202,10 +209,11 @@ impl ReductionPlan {
             if !axes.iter().any(|axis| axis.is_reduced) {
                 return step.run(loops, &current, reduction, out);
             }
-            let mut reduced = vec![reduction.identity; current.len() / step.len];
-            step.run(loops, &current, reduction, &mut reduced);
+            let mut reduced = memory::vec_of(reduction.identity, current.len() / step.len)?;
+            step.run(loops, &current, reduction, &mut reduced)?;
             current = Cow::Owned(reduced);
         }
+        Ok(())
     }
 }
 
@@ -237,24 +245,37 @@ impl Step {
         Some(step)
     }
 
-    fn run<T: Stored>(&self, loops: &Loops, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
+    fn run<T: Stored>(
+        &self,
+        loops: &Loops,
+        input: &[T],
+        reduction: &Reduction<T>,
+        out: &mut [T],
+    ) -> Result<()> {
         if self.inner == 1 {
-            reduce_rows(loops, input, self.len, reduction, out);
+            reduce_rows(loops, input, self.len, reduction, out)
         } else {
-            self.reduce_columns(loops, input, reduction, out);
+            self.reduce_columns(loops, input, reduction, out)
         }
     }
 
     /// `[outer, len, inner]` to `[outer, inner]`.
-    fn reduce_columns<T: Stored>(&self, loops: &Loops, input: &[T], reduction: &Reduction<T>, out: &mut [T]) {
+    fn reduce_columns<T: Stored>(
+        &self,
+        loops: &Loops,
+        input: &[T],
+        reduction: &Reduction<T>,
+        out: &mut [T],
+    ) -> Result<()> {
         let &Step { outer, len, inner } = self;
         let group = (GROUP_ELEMENTS / inner).max(GROUP);
         if len <= group || out.len() >= MANY_COLUMNS {
-            return self.reduce_tiles(loops, input, reduction, out);
+            self.reduce_tiles(loops, input, reduction, out);
+            return Ok(());
         }
         // Few columns: groups of rows are reduced in parallel, then their totals.
         let groups = len.div_ceil(group);
-        let mut totals = vec![reduction.identity; outer * groups * inner];
+        let mut totals = memory::vec_of(reduction.identity, outer * groups * inner)?;
         loops.chunks_mut(&mut totals, inner, group * inner * COST, |start, totals| {
             for (index, total) in totals.chunks_exact_mut(inner).enumerate() {
                 let (outer, group_index) = ((start + index) / groups, (start + index) % groups);
@@ -294,14 +315,21 @@ impl Step {
 }
 
 /// Reduces rows of `len` elements each; longer ones in pieces, so that one long row is work for many threads.
-fn reduce_rows<T: Stored>(loops: &Loops, input: &[T], len: usize, reduction: &Reduction<T>, out: &mut [T]) {
+fn reduce_rows<T: Stored>(
+    loops: &Loops,
+    input: &[T],
+    len: usize,
+    reduction: &Reduction<T>,
+    out: &mut [T],
+) -> Result<()> {
     if len <= PIECE {
-        return loops.chunks_mut(out, 1, len * COST, |start, out| {
+        loops.chunks_mut(out, 1, len * COST, |start, out| {
             (reduction.rows)(&input[start * len..][..out.len() * len], len, out);
         });
+        return Ok(());
     }
     let pieces = len.div_ceil(PIECE);
-    let mut totals = vec![reduction.identity; out.len() * pieces];
+    let mut totals = memory::vec_of(reduction.identity, out.len() * pieces)?;
     loops.chunks_mut(&mut totals, 1, PIECE * COST, |start, totals| {
         for (index, total) in totals.iter_mut().enumerate() {
             let (row, piece) = ((start + index) / pieces, (start + index) % pieces);
@@ -399,7 +427,8 @@ mod tests {
             input,
             &Reduction::of::<Sum>(),
             &mut out,
-        );
+        )
+        .unwrap();
         out
     }
 
@@ -447,7 +476,8 @@ mod tests {
                 &input,
                 &Reduction::of::<Sum>(),
                 &mut out,
-            );
+            )
+            .unwrap();
             let total: f64 = out.iter().map(|&x| x as f64).sum();
             assert!((total - exact).abs() < 2e-7 * exact, "{dims:?}: {total} instead of {exact}");
         }

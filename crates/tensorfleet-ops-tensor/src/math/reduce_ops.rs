@@ -5,13 +5,14 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use tensorfleet_core::{DType, PartialShape, Result, Tensor};
+use tensorfleet_core::{DType, PartialShape, Result, Tensor, memory};
 
 use super::reduce::{Reducer, Reduction, ReductionPlan, resolve_axis};
 use super::reduce_gradients::{
     euclidean_norm_gradient, extremum_gradient, mean_gradient, prod_gradient, sum_gradient,
 };
 use super::unary::{Sqrt, SquaredModulus};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{KernelFn, Op};
@@ -27,11 +28,16 @@ const REAL: &str = "keep_dims: bool = false; T: {float, double, int32, uint8, in
                     half, uint32, uint64, qint8, quint8, qint32, qint16, quint16}; Tidx: {int32, int64} = int32";
 
 const fn reduction(name: &'static str, attrs: &'static str, kernel: KernelFn) -> Op {
-    Op::new(name, "input: T, reduction_indices: Tidx -> output: T").attrs(attrs).shape(reduced).kernel(kernel)
+    Op::new(name, "input: T, reduction_indices: Tidx -> output: T")
+        .work(Work::Inputs)
+        .attrs(attrs)
+        .shape(reduced)
+        .kernel(kernel)
 }
 
 const fn logic(name: &'static str, kernel: KernelFn) -> Op {
     Op::new(name, "input: bool, reduction_indices: Tidx -> output: bool")
+        .work(Work::Inputs)
         .attrs("keep_dims: bool = false; Tidx: {int32, int64} = int32")
         .shape(reduced)
         .kernel(kernel)
@@ -172,9 +178,9 @@ fn reduce<S: Stored>(
     reduction: &Reduction<S::Compute>,
     finish: Finish<S::Compute>,
 ) -> Result<Tensor> {
-    let elements = compute_elements(input.as_slice::<S>()?);
+    let elements = compute_elements(input.as_slice::<S>()?)?;
     let output = build_computed::<S>(plan.output.clone(), |out| {
-        plan.run(loops, &elements, reduction, out);
+        plan.run(loops, &elements, reduction, out)?;
         finish(out, plan.count);
         Ok(())
     })?;
@@ -217,11 +223,11 @@ fn integer_mean<S: Stored>(
     Ok(KernelBox::from_fn(move |ctx: &mut Context<'_>| {
         let input = ctx.input(0)?;
         let plan = ReductionPlan::new(input.shape(), ctx.input(1)?, keep_dims)?;
-        let wide: Vec<i64> = input.as_slice::<S>()?.iter().map(|&value| widen(value)).collect();
-        let mut sums = vec![0; plan.output.num_elements()];
-        plan.run(ctx.loops(), &wide, &Reduction::of::<Sum>(), &mut sums);
+        let wide: Vec<i64> = memory::collect(input.as_slice::<S>()?.iter().map(|&value| widen(value)))?;
+        let mut sums = memory::vec_of(0, plan.output.num_elements())?;
+        plan.run(ctx.loops(), &wide, &Reduction::of::<Sum>(), &mut sums)?;
         divide_by_count(&mut sums, plan.count);
-        let means: Vec<S> = sums.into_iter().map(narrow).collect();
+        let means: Vec<S> = memory::collect(sums.into_iter().map(narrow))?;
         let output = Tensor::from_slice(&means, &plan.output)?.with_dtype(input.dtype())?;
         ctx.set_output(0, output);
         Ok(())

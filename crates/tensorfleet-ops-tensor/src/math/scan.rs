@@ -1,9 +1,10 @@
 //! `Cumsum` and `Cumprod`: running totals along an axis.
 
-use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, ensure, memory};
 
 use super::reduce::{Reducer, resolve_axis};
 use super::reduce_ops::{Prod, Sum};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::builder::NewNode;
 use tensorfleet_kernel::gradients::{Differential, Formula, Grads, Symbol, apply2};
 use tensorfleet_kernel::kernel::KernelBox;
@@ -12,9 +13,11 @@ use tensorfleet_kernel::op::{KernelFn, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::stored::{Stored, build_computed, compute_elements};
+use tensorfleet_threads::first_error;
 
 const fn scan(name: &'static str, kernel: KernelFn) -> Op {
     Op::new(name, "x: T, axis: Tidx -> out: T")
+        .work(Work::Inputs)
         .attrs("exclusive: bool = false; reverse: bool = false; T: number; Tidx: {int32, int64} = int32")
         .shape(shape)
         .kernel(kernel)
@@ -76,24 +79,26 @@ fn cumprod(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// Scans a block of rows of so many elements.
-type ScanBlock<T> = fn(&[T], usize, Direction, &mut [T]);
+type ScanBlock<T> = fn(&[T], usize, Direction, &mut [T]) -> Result<()>;
 
 fn kernel<S: Stored>(node: &NodeSpec<'_>, run: ScanBlock<S::Compute>) -> Result<KernelBox> {
     let direction = Direction { is_exclusive: node.attr("exclusive")?, is_reverse: node.attr("reverse")? };
     Ok(KernelBox::from_fn(move |ctx| {
         let input = ctx.input(0)?;
         let axis = axis_of(ctx.input(1)?, input.shape())?;
-        let elements = compute_elements(input.as_slice::<S>()?);
+        let elements = compute_elements(input.as_slice::<S>()?)?;
         let output = build_computed::<S>(input.shape().clone(), |out| {
             let inner: usize = input.shape()[axis + 1..].iter().product();
             let block = input.shape()[axis] * inner;
             if !out.is_empty() {
-                ctx.loops().chunks_mut(out, block, block * 100, |start, out| {
-                    let blocks = elements[start * block..].chunks_exact(block);
-                    blocks
-                        .zip(out.chunks_exact_mut(block))
-                        .for_each(|(x, out)| run(x, inner, direction, out));
-                });
+                first_error(|keep| {
+                    ctx.loops().chunks_mut(out, block, block * 100, |start, out| {
+                        let blocks = elements[start * block..].chunks_exact(block);
+                        blocks
+                            .zip(out.chunks_exact_mut(block))
+                            .for_each(|(x, out)| keep(run(x, inner, direction, out)));
+                    });
+                })?;
             }
             Ok(())
         })?;
@@ -108,8 +113,13 @@ fn axis_of(axis: &Tensor, input: &Shape) -> Result<usize> {
     resolve_axis(axis, input.rank()).ok_or_else(|| out_of_range(axis, input.rank()))
 }
 
-fn scan_block<T: Stored, R: Reducer<T>>(input: &[T], inner: usize, direction: Direction, out: &mut [T]) {
-    let mut totals = vec![R::IDENTITY; inner];
+fn scan_block<T: Stored, R: Reducer<T>>(
+    input: &[T],
+    inner: usize,
+    direction: Direction,
+    out: &mut [T],
+) -> Result<()> {
+    let mut totals = memory::vec_of(R::IDENTITY, inner)?;
     let mut visit = |(row, out): (&[T], &mut [T])| {
         for ((total, &value), out) in totals.iter_mut().zip(row).zip(out) {
             let next = R::combine(*total, value);
@@ -118,7 +128,12 @@ fn scan_block<T: Stored, R: Reducer<T>>(input: &[T], inner: usize, direction: Di
         }
     };
     let rows = input.chunks_exact(inner).zip(out.chunks_exact_mut(inner));
-    if direction.is_reverse { rows.rev().for_each(&mut visit) } else { rows.for_each(&mut visit) }
+    if direction.is_reverse {
+        rows.rev().for_each(&mut visit)
+    } else {
+        rows.for_each(&mut visit)
+    }
+    Ok(())
 }
 
 #[cfg(test)]

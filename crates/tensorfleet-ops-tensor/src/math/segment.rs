@@ -1,17 +1,19 @@
 //! Reducing rows by segment: sorted ids (`SegmentSum` and its kin) or ids in any order (`UnsortedSegmentSum` …).
 
 use half::{bf16, f16};
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
 use super::reduce::Reducer;
 use super::reduce_ops::{Prod, Sum};
 use super::segment_gradients::{
     segment_extremum_gradient, segment_mean_gradient, segment_prod_gradient, segment_sum_gradient,
 };
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{KernelFn, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
+use tensorfleet_kernel::work::{NodeInputs, elements_of_shape, integers_in};
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::number::{Number, Real};
 use tensorfleet_numeric::stored::{Stored, build_computed, compute_elements};
@@ -25,6 +27,7 @@ const UNSORTED_REAL: &str = "T: real; Tindices: {int16, int32, int64}; Tnumsegme
 
 const fn sorted(name: &'static str, attrs: &'static str, kernel: KernelFn) -> Op {
     Op::new(name, "data: T, segment_ids: Tindices -> output: T")
+        .work(Work::Values(sorted_elements))
         .attrs(attrs)
         .shape(sorted_shape)
         .kernel(kernel)
@@ -32,6 +35,7 @@ const fn sorted(name: &'static str, attrs: &'static str, kernel: KernelFn) -> Op
 
 const fn unsorted(name: &'static str, attrs: &'static str, kernel: KernelFn) -> Op {
     Op::new(name, "data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T")
+        .work(Work::Values(unsorted_elements))
         .attrs(attrs)
         .shape(unsorted_shape)
         .kernel(kernel)
@@ -49,6 +53,22 @@ pub(crate) static OPS: &[Op] = &[
     unsorted("UnsortedSegmentMax", UNSORTED_REAL, unsorted_max).gradient(segment_extremum_gradient),
     unsorted("UnsortedSegmentMin", UNSORTED_REAL, unsorted_min).gradient(segment_extremum_gradient),
 ];
+
+/// As many rows as the last id says.
+fn sorted_elements(inputs: &dyn NodeInputs) -> Option<usize> {
+    let last = integers_in(inputs.tensor(1)?)?.last().unwrap_or(-1);
+    rows_of_segments(inputs, usize::try_from(last.saturating_add(1)).unwrap_or(0))
+}
+
+/// As many rows as there are said to be.
+fn unsorted_elements(inputs: &dyn NodeInputs) -> Option<usize> {
+    rows_of_segments(inputs, elements_of_shape::<2>(inputs)?)
+}
+
+fn rows_of_segments(inputs: &dyn NodeInputs, segments: usize) -> Option<usize> {
+    let row_len = inputs.tensor(0)?.num_elements() / inputs.tensor(1)?.num_elements().max(1);
+    Some(segments.saturating_mul(row_len.max(1)))
+}
 
 fn sorted_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
     ctx.input_with_rank(1, 1)?;
@@ -144,7 +164,7 @@ fn sorted_kernel<S: Stored>(rule: Rule<S::Compute>) -> KernelBox {
     KernelBox::from_fn(move |ctx| {
         let (data, ids) = (ctx.input(0)?, ctx.input(1)?);
         let (ids, shape) = sorted_ids(data, ids)?;
-        let elements = compute_elements(data.as_slice::<S>()?);
+        let elements = compute_elements(data.as_slice::<S>()?)?;
         let row_len: usize = shape[1..].iter().product();
         let output = build_computed::<S>(shape, |out| {
             out.fill(rule.empty);
@@ -239,7 +259,7 @@ fn unsorted_min(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn unsorted_kernel<S: Stored>(rule: Rule<S::Compute>) -> KernelBox {
     KernelBox::from_fn(move |ctx| {
         let (ids, shape) = unsorted_ids(ctx)?;
-        let elements = compute_elements(ctx.input(0)?.as_slice::<S>()?);
+        let elements = compute_elements(ctx.input(0)?.as_slice::<S>()?)?;
         let row_len: usize = shape[1..].iter().product();
         let output = build_computed::<S>(shape, |out| {
             reduce_unsorted(ctx.loops(), &elements, &ids, row_len, &rule, out);
@@ -269,7 +289,7 @@ fn unsorted_ids(ctx: &Context<'_>) -> Result<(Vec<i64>, Shape)> {
     let segments = integers_of(segments)?[0];
     ensure!(segments >= 0, InvalidArgument, "Input num_segments == {segments} must not be negative.");
     let numbers = match ids.dtype() {
-        DType::Int16 => ids.as_slice::<i16>()?.iter().map(|&id| id as i64).collect(),
+        DType::Int16 => memory::collect(ids.as_slice::<i16>()?.iter().map(|&id| id as i64))?,
         _ => integers_of(ids)?,
     };
     if let Some(index) = numbers.iter().position(|&id| id >= segments) {

@@ -1,8 +1,10 @@
 //! Choosing elements by a condition: `Select`, `SelectV2`, `Where`, `ClipByValue`.
 
 use bytes::Bytes;
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
+use tensorfleet_kernel::Work;
+use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::gradients::{Differential, Formula, Grad, Grads, Symbol, apply, apply2, apply3};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -18,22 +20,22 @@ use tensorfleet_threads::Loops;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("Select", "condition: bool, t: T, e: T -> output: T")
+    Op::new("Select", "condition: bool, t: T, e: T -> output: T").work(Work::Broadcast)
         .attrs("T: type")
         .shape(select_shape)
         .kernel(select).gradient(select_gradient),
-    Op::new("SelectV2", "condition: bool, t: T, e: T -> output: T")
+    Op::new("SelectV2", "condition: bool, t: T, e: T -> output: T").work(Work::Broadcast)
         .attrs("T: type")
         .shape(select_v2_shape)
         .kernel(select_v2).gradient(select_v2_gradient),
-    Op::new("Where", "input: T -> index: int64")
+    Op::new("Where", "input: T -> index: int64").work(Work::Inputs)
         .attrs(
             "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, \
              quint16, uint16, complex128, half, uint32, uint64, bool} = bool",
         )
         .shape(where_shape)
         .kernel(where_kernel),
-    Op::new("ClipByValue", "t: T, clip_value_min: T, clip_value_max: T -> output: T")
+    Op::new("ClipByValue", "t: T, clip_value_min: T, clip_value_max: T -> output: T").work(Work::Broadcast)
         .attrs("T: number")
         .shape(clip_shape)
         .kernel(clip).gradient(clip_gradient),
@@ -141,17 +143,16 @@ impl Choice<'_> {
     }
 
     fn make_strings(&self, broadcast: &Broadcast) -> Result<Tensor> {
-        let mut condition = Vec::with_capacity(broadcast.num_elements());
+        let mut condition = memory::vec_with_room(broadcast.num_elements())?;
         let values = self.condition.as_slice::<bool>()?;
         broadcast.visit_runs(0, 0, broadcast.num_elements(), |first, len, same| {
             condition.extend((0..len).map(|i| values[if same { first } else { first + i }]));
         });
         let pairs = broadcast.strings(1, self.then)?.into_iter().zip(broadcast.strings(2, self.otherwise)?);
-        let chosen: Vec<Bytes> = condition
-            .into_iter()
-            .zip(pairs)
-            .map(|(condition, (then, otherwise))| if condition { then.clone() } else { otherwise.clone() })
-            .collect();
+        let chosen: Vec<Bytes> =
+            memory::collect(condition.into_iter().zip(pairs).map(|(condition, (then, otherwise))| {
+                if condition { then.clone() } else { otherwise.clone() }
+            }))?;
         Tensor::from_strings(chosen, broadcast.shape())
     }
 
@@ -247,7 +248,7 @@ fn where_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 fn where_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     dispatch!(node.dtype()?, T in plain => Ok(KernelBox::from_fn(|ctx| {
         let input = ctx.input(0)?;
-        let output = coordinates_of(input.as_slice::<T>()?, input.shape(), |element| {
+        let output = coordinates_of(&ctx.step.cancellation, input.as_slice::<T>()?, input.shape(), |element| {
             element.widened().flush_denormal() != <T as Stored>::Compute::default()
         })?;
         ctx.set_output(0, output);
@@ -255,18 +256,32 @@ fn where_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
     })))
 }
 
-fn coordinates_of<T>(elements: &[T], shape: &Shape, is_set: impl Fn(&T) -> bool) -> Result<Tensor> {
+fn coordinates_of<T>(
+    cancellation: &Cancellation,
+    elements: &[T],
+    shape: &Shape,
+    is_set: impl Fn(&T) -> bool,
+) -> Result<Tensor> {
     const MAX_RANK: usize = 8;
+    /// Elements that are looked at between two looks at the cancellation.
+    const PIECE: usize = 1 << 16;
     let rank = shape.rank();
     ensure!((1..=MAX_RANK).contains(&rank), InvalidArgument, "WhereOp : Unhandled input dimensions: {rank}");
-    let count = elements.iter().filter(|element| is_set(element)).count();
+    let mut count = 0;
+    for piece in cancellation.unless_cancelled(elements.chunks(PIECE)) {
+        count += piece?.iter().filter(|element| is_set(element)).count();
+    }
     Tensor::build::<i64>(Shape::new(&[count, rank])?, |out| {
-        let set = elements.iter().enumerate().filter(|(_, element)| is_set(element));
-        for ((index, _), row) in set.zip(out.chunks_exact_mut(rank)) {
-            let mut rest = index;
-            for (slot, &dim) in row.iter_mut().zip(shape.iter()).rev() {
-                *slot = (rest % dim) as i64;
-                rest /= dim;
+        let mut rows = out.chunks_exact_mut(rank);
+        for (number, piece) in cancellation.unless_cancelled(elements.chunks(PIECE)).enumerate() {
+            let set = piece?.iter().enumerate().filter(|(_, element)| is_set(element));
+            // The elements come first: a row that is asked for in vain would be gone.
+            for ((index, _), row) in set.zip(&mut rows) {
+                let mut rest = number * PIECE + index;
+                for (slot, &dim) in row.iter_mut().zip(shape.iter()).rev() {
+                    *slot = (rest % dim) as i64;
+                    rest /= dim;
+                }
             }
         }
         Ok(())

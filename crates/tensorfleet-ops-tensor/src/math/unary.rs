@@ -10,6 +10,7 @@ use num_complex::Complex;
 use tensorfleet_core::{PartialShape, Result, ensure};
 
 use super::elementwise_kernels::{unary_kernel, unary_kernel_to};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::gradients::{
     Differential, Grads, apply, apply2, conj, number as literal, unary_gradients,
 };
@@ -34,12 +35,12 @@ const INTEGER: &str = "T: {int8, int16, int32, int64, uint8, uint16, uint32, uin
 
 /// An op `y = f(x)`.
 const fn unary(name: &'static str, attrs: &'static str, kernel: tensorfleet_kernel::op::KernelFn) -> Op {
-    Op::new(name, "x: T -> y: T").attrs(attrs).shape(same_as_input).kernel(kernel)
+    Op::new(name, "x: T -> y: T").work(Work::Inputs).attrs(attrs).shape(same_as_input).kernel(kernel)
 }
 
 /// An op that says something about every element of `x`.
 const fn predicate(name: &'static str, kernel: tensorfleet_kernel::op::KernelFn) -> Op {
-    Op::new(name, "x: T -> y: bool").attrs(FLOATING).shape(same_as_input).kernel(kernel)
+    Op::new(name, "x: T -> y: bool").work(Work::Inputs).attrs(FLOATING).shape(same_as_input).kernel(kernel)
 }
 
 /// The family's table.
@@ -81,7 +82,11 @@ pub(crate) static OPS: &[Op] = &[
     predicate("IsNan", predicates::<IsNan>),
     predicate("IsInf", predicates::<IsInf>),
     predicate("IsFinite", predicates::<IsFinite>),
-    Op::new("LogicalNot", "x: bool -> y: bool").shape(same_as_input).kernel(logical_not).not_differentiable(),
+    Op::new("LogicalNot", "x: bool -> y: bool")
+        .work(Work::Inputs)
+        .shape(same_as_input)
+        .kernel(logical_not)
+        .not_differentiable(),
     gradient("SqrtGrad", gradient_kernel::<SqrtGrad>).gradient(sqrt_grad_gradient),
     gradient("RsqrtGrad", gradient_kernel::<RsqrtGrad>).gradient(rsqrt_grad_gradient),
     gradient("ReciprocalGrad", gradient_kernel::<ReciprocalGrad>).gradient(reciprocal_grad_gradient),
@@ -92,7 +97,7 @@ pub(crate) static OPS: &[Op] = &[
 
 /// An op that gives a function's gradient from the function's *output* and the gradient that arrives there.
 const fn gradient(name: &'static str, kernel: tensorfleet_kernel::op::KernelFn) -> Op {
-    Op::new(name, "y: T, dy: T -> z: T").attrs(FIELD).shape(same_as_both).kernel(kernel)
+    Op::new(name, "y: T, dy: T -> z: T").work(Work::Inputs).attrs(FIELD).shape(same_as_both).kernel(kernel)
 }
 
 unary_gradients! {

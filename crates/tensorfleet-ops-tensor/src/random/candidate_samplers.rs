@@ -1,13 +1,10 @@
 //! Candidate samplers: a few classes drawn from many, with how often each was to be expected; for losses that look
 //! at a sample of the classes only.
 
-use std::fs;
-use std::path::Path;
 use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure, memory};
-use tensorfleet_files::io_status;
 
 use super::range_samplers::{Batch, RangeSampler, WeightedSampler};
 use super::stream::Stream;
@@ -118,8 +115,9 @@ fn fixed_unigram(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let in_file: OnceLock<Result<RangeSampler>> = OnceLock::new();
     Ok(KernelBox::from_fn(move |ctx| {
         let read = || {
-            ctx.file_access().check(&file)?;
-            sampler(&weights_in_file(&file)?)
+            let text = String::from_utf8(ctx.file_access().read(&file)?);
+            let not_text = |_| Status::invalid_argument(format!("{file} is no text"));
+            sampler(&weights_in(&text.map_err(not_text)?)?)
         };
         let sampler = in_file.get_or_init(read).as_ref().map_err(Clone::clone)?;
         draw.run(sampler, ctx)
@@ -127,8 +125,7 @@ fn fixed_unigram(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// A vocabulary has a word per line; the weight is the last of its fields.
-fn weights_in_file(path: &str) -> Result<Vec<f32>> {
-    let text = fs::read_to_string(path).map_err(|error| io_status(Path::new(path), &error))?;
+fn weights_in(text: &str) -> Result<Vec<f32>> {
     let weight = |line: &str| {
         let field = line.rsplit(',').next().unwrap_or(line);
         let wrong = |_| Status::invalid_argument(format!("Wrong vocabulary format at line: {line}"));
@@ -185,12 +182,13 @@ impl Draw {
         check_room(self.num_sampled)?;
         let numbers = U32S_PER_SAMPLE.wrapping_mul(self.num_sampled as u64);
         let mut singles = Singles::new(self.stream.reserve_u32s(numbers));
-        let batch = sampler.batch(self.num_sampled as usize, self.unique, &mut singles)?;
-        let counts = |classes: &[i64]| -> Vec<f32> {
-            classes.iter().map(|&class| sampler.expected_count(class, &batch)).collect()
+        let batch =
+            sampler.batch(&ctx.step.cancellation, self.num_sampled as usize, self.unique, &mut singles)?;
+        let counts = |classes: &[i64]| {
+            memory::collect(classes.iter().map(|&class| sampler.expected_count(class, &batch)))
         };
-        let true_counts = Tensor::from_slice(&counts(classes.as_slice::<i64>()?), classes.shape())?;
-        let sampled_counts = Tensor::vector(&counts(&batch.classes))?;
+        let true_counts = Tensor::from_slice(&counts(classes.as_slice::<i64>()?)?, classes.shape())?;
+        let sampled_counts = Tensor::vector(&counts(&batch.classes)?)?;
         set_outputs(ctx, &batch, true_counts, sampled_counts)
     }
 }
@@ -212,10 +210,10 @@ fn all(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (num_true, num_sampled): (i64, i64) = (node.attr("num_true")?, node.attr("num_sampled")?);
     Ok(KernelBox::from_fn(move |ctx| {
         let classes = true_classes(ctx, num_true)?;
-        let ones = |dims: &[usize], count: usize| Tensor::from_slice(&vec![1.0f32; count], dims);
+        let ones = |dims: &[usize], count: usize| Tensor::from_slice(&memory::vec_of(1.0f32, count)?, dims);
         let true_counts = ones(classes.shape(), classes.num_elements())?;
         check_room(num_sampled)?;
-        let batch = Batch { classes: (0..num_sampled).collect(), tries: num_sampled as u64 };
+        let batch = Batch { classes: memory::collect(0..num_sampled)?, tries: num_sampled as u64 };
         let sampled_counts = ones(&[batch.classes.len()], batch.classes.len())?;
         set_outputs(ctx, &batch, true_counts, sampled_counts)
     }))
@@ -242,13 +240,13 @@ fn accidental_hits(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let columns = classes.shape()[1].max(1);
         for (row, classes) in classes.as_slice::<i64>()?.chunks(columns).enumerate() {
             for place in classes.iter().filter_map(|class| places.get(class)) {
-                rows.push(row as i32);
-                ids.push(*place);
+                memory::append(&mut rows, &[row as i32])?;
+                memory::append(&mut ids, &[*place])?;
             }
         }
         ctx.set_output(0, Tensor::vector(&rows)?);
         ctx.set_output(1, Tensor::vector(&ids)?);
-        ctx.set_output(2, Tensor::vector(&vec![f32::MIN; rows.len()])?);
+        ctx.set_output(2, Tensor::vector(&memory::vec_of(f32::MIN, rows.len())?)?);
         Ok(())
     }))
 }

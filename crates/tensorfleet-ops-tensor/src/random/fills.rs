@@ -5,10 +5,12 @@ use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, ensu
 
 use super::distributions::{Distribution, Normal, TruncatedNormal, Uniform, UniformInt, fill};
 use super::stream::Stream;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
-use tensorfleet_kernel::op::{Cost, Op};
+use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::shape_context::{ShapeContext, integers_of};
+use tensorfleet_kernel::work::elements_of_shape;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::philox::Philox;
 use tensorfleet_threads::Loops;
@@ -24,11 +26,11 @@ pub(crate) static OPS: &[Op] = &[
     seeded("RandomStandardNormal").not_differentiable().kernel(normal),
     seeded("TruncatedNormal").not_differentiable().kernel(truncated_normal),
     Op::new("RandomUniformInt", "shape: T, minval: Tout, maxval: Tout -> output: Tout")
+        .work(Work::Values(elements_of_shape::<0>))
         .attrs("seed: int = 0; seed2: int = 0; Tout: {int32, int64}; T: {int32, int64}")
         .stateful()
         .shape(shape_of_value)
-        .kernel(uniform_int)
-        .cost(Cost::Shaped),
+        .kernel(uniform_int),
     stateless("StatelessRandomUniform").not_differentiable().kernel(stateless_uniform),
     stateless("StatelessRandomNormal").not_differentiable().kernel(stateless_normal),
     stateless("StatelessTruncatedNormal").not_differentiable().kernel(stateless_truncated_normal),
@@ -36,21 +38,21 @@ pub(crate) static OPS: &[Op] = &[
         "StatelessRandomUniformInt",
         "shape: T, seed: Tseed, minval: dtype, maxval: dtype -> output: dtype",
     )
+    .work(Work::Values(elements_of_shape::<0>))
     .not_differentiable()
     .attrs("dtype: {int32, int64}; T: {int32, int64}; Tseed: {int32, int64} = int64")
     .shape(shape_of_value)
-    .kernel(stateless_uniform_int)
-    .cost(Cost::Shaped),
+    .kernel(stateless_uniform_int),
 ];
 
 const fn seeded(name: &'static str) -> Op {
     let op = Op::new(name, "shape: T -> output: dtype").attrs(SEEDED).stateful();
-    op.shape(shape_of_value).cost(Cost::Shaped)
+    op.shape(shape_of_value).work(Work::Values(elements_of_shape::<0>))
 }
 
 const fn stateless(name: &'static str) -> Op {
     let op = Op::new(name, "shape: T, seed: Tseed -> output: dtype").attrs(STATELESS);
-    op.shape(shape_of_value).cost(Cost::Shaped)
+    op.shape(shape_of_value).work(Work::Values(elements_of_shape::<0>))
 }
 
 fn shape_of_value(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {

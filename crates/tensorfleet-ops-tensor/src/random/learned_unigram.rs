@@ -11,6 +11,7 @@ use super::candidate_samplers::{
 };
 use super::range_samplers::{Batch, expected_count};
 use super::stream::Stream;
+use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -74,10 +75,17 @@ impl Counts {
         Ok(self.class_at(singles.below_u32(total).into()) as i64)
     }
 
-    fn batch(&self, count: usize, unique: bool, singles: &mut Singles) -> Result<Batch> {
+    fn batch(
+        &self,
+        cancellation: &Cancellation,
+        count: usize,
+        unique: bool,
+        singles: &mut Singles,
+    ) -> Result<Batch> {
         let mut seen = rustc_hash::FxHashSet::default();
         let (mut classes, mut tries) = (Vec::with_capacity(count), 0u64);
         while classes.len() < count {
+            cancellation.check()?;
             tries += 1;
             ensure!(
                 tries <= i32::MAX as u64,
@@ -117,7 +125,7 @@ fn learned_unigram(node: &NodeSpec<'_>) -> Result<KernelBox> {
         }
         let mut singles = Singles::new(stream.reserve_u32s(U32S_PER_SAMPLE.wrapping_mul(num_sampled as u64)));
         let mut counts = counts.lock();
-        let batch = counts.batch(num_sampled as usize, unique, &mut singles)?;
+        let batch = counts.batch(&ctx.step.cancellation, num_sampled as usize, unique, &mut singles)?;
         let expected = |classes: &[i64]| -> Vec<f32> {
             classes.iter().map(|&class| counts.expected(class, &batch)).collect()
         };

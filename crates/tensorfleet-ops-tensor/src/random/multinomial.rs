@@ -1,6 +1,6 @@
 //! `Multinomial`: classes drawn with the probabilities that rows of logits give.
 
-use tensorfleet_core::{DType, PartialShape, Result, Tensor, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Tensor, ensure, memory};
 
 use super::fills::stateless_stream;
 use super::stream::Stream;
@@ -83,7 +83,7 @@ fn draw(ctx: &Context<'_>, dtype: DType, reserve: impl FnOnce(usize, usize) -> P
         }
         let mut singles = Singles::new(reserve(rows, count));
         for (row, picked) in wide.chunks_exact(classes).zip(picked.chunks_exact_mut(count)) {
-            let cumulated = cumulate(row);
+            let cumulated = cumulate(row)?;
             let total = cumulated[classes - 1];
             picked.fill_with(|| {
                 let wanted = singles.next_f64() * total;
@@ -105,7 +105,7 @@ fn draw(ctx: &Context<'_>, dtype: DType, reserve: impl FnOnce(usize, usize) -> P
 }
 
 /// Running sums of the probabilities, up to a factor; classes without a finite logit have none.
-fn cumulate(logits: &[f64]) -> Vec<f64> {
+fn cumulate(logits: &[f64]) -> Result<Vec<f64>> {
     let finite = logits.iter().copied().filter(|logit| logit.is_finite());
     let largest = finite.fold(f64::MIN, f64::max);
     let mut sum = 0.0;
@@ -115,13 +115,13 @@ fn cumulate(logits: &[f64]) -> Vec<f64> {
         }
         sum
     };
-    logits.iter().map(add).collect()
+    memory::collect(logits.iter().map(add))
 }
 
 fn as_doubles(tensor: &Tensor) -> Result<Vec<f64>> {
     use num_traits::AsPrimitive;
     dispatch!(tensor.dtype(), T in real => {
-        Ok(tensor.as_slice::<T>()?.iter().map(|&value| AsPrimitive::<f64>::as_(value)).collect())
+        memory::collect(tensor.as_slice::<T>()?.iter().map(|&value| AsPrimitive::<f64>::as_(value)))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Distributions over 0, 1, …, n - 1 from which candidate samplers draw classes.
 
 use tensorfleet_core::{Result, bail, ensure};
+use tensorfleet_kernel::cancellation::Cancellation;
 
 use tensorfleet_numeric::philox::Singles;
 
@@ -66,9 +67,16 @@ impl RangeSampler {
     }
 
     /// Draws `count` classes, all different if `unique`.
-    pub(super) fn batch(&self, count: usize, unique: bool, singles: &mut Singles) -> Result<Batch> {
+    pub(super) fn batch(
+        &self,
+        cancellation: &Cancellation,
+        count: usize,
+        unique: bool,
+        singles: &mut Singles,
+    ) -> Result<Batch> {
         if !unique {
-            let classes = (0..count).map(|_| self.sample(singles)).collect();
+            let draws = cancellation.unless_cancelled(0..count);
+            let classes = draws.map(|draw| draw.map(|_| self.sample(singles))).collect::<Result<_>>()?;
             return Ok(Batch { classes, tries: count as u64 });
         }
         ensure!(count as u64 <= self.possible(), InvalidArgument, "Sampler's range is too small.");
@@ -76,6 +84,7 @@ impl RangeSampler {
         let mut classes = Vec::with_capacity(count);
         let mut tries = 0;
         while classes.len() < count {
+            cancellation.check()?;
             tries += 1;
             if tries > i32::MAX as u64 {
                 bail!(InvalidArgument, "{tries} draws did not give {count} different classes");

@@ -1,8 +1,9 @@
 //! `RandomShuffle`: the rows of a tensor in random order.
 
-use tensorfleet_core::{Buffer, Result, Status, Tensor};
+use tensorfleet_core::{Buffer, Result, Status, Tensor, memory};
 
 use super::stream::Stream;
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -11,6 +12,7 @@ use tensorfleet_numeric::philox::{Philox, Singles};
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("RandomShuffle", "value: T -> output: T")
+    .work(Work::Inputs)
     .not_differentiable()
     .attrs("seed: int = 0; seed2: int = 0; T: type")
     .stateful()
@@ -36,7 +38,7 @@ fn shuffle(node: &NodeSpec<'_>) -> Result<KernelBox> {
             ctx.forward(0, 0);
             return Ok(());
         }
-        let mut order: Vec<usize> = (0..rows).collect();
+        let mut order: Vec<usize> = memory::collect(0..rows)?;
         shuffle_in_place(&mut order, stream.reserve_u32s(rows as u64 - 1));
         let output = rows_in_order(input, &order)?;
         ctx.set_output(0, output);
@@ -65,7 +67,7 @@ fn strings_in_order(input: &Tensor, order: &[usize]) -> Result<Tensor> {
     })?;
     let per_row = strings.len() / order.len();
     let rows = order.iter().flat_map(|&row| strings[row * per_row..(row + 1) * per_row].iter().cloned());
-    Tensor::from_strings(rows.collect(), input.shape())
+    Tensor::from_strings(memory::collect(rows)?, input.shape())
 }
 
 #[cfg(test)]

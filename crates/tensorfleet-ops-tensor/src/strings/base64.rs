@@ -1,7 +1,8 @@
 //! Base64 with the alphabet that is safe in addresses and file names.
 
-use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_core::{Result, Status, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -12,11 +13,13 @@ use super::each_kernel;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("EncodeBase64", "input: string -> output: string")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("pad: bool = false")
         .shape(same_as_input)
         .kernel(encode_base64),
     Op::new("DecodeBase64", "input: string -> output: string")
+        .work(Work::Inputs)
         .not_differentiable()
         .shape(same_as_input)
         .kernel(decode_base64),
@@ -24,11 +27,17 @@ pub(crate) static OPS: &[Op] = &[
 
 fn encode_base64(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let pad: bool = node.attr("pad")?;
-    each_kernel(move |text| Ok(encode(text, pad).into()))
+    each_kernel(move |text| {
+        memory::check_fits(text.len().saturating_mul(2))?;
+        Ok(encode(text, pad).into())
+    })
 }
 
 fn decode_base64(_: &NodeSpec<'_>) -> Result<KernelBox> {
-    each_kernel(|text| Ok(decode(text)?.into()))
+    each_kernel(|text| {
+        memory::check_fits(text.len())?;
+        Ok(decode(text)?.into())
+    })
 }
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

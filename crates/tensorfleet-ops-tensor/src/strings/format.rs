@@ -1,7 +1,7 @@
 //! `StringFormat`: tensors printed into a template.
 
 use bytes::Bytes;
-use tensorfleet_core::{Result, Tensor, ensure};
+use tensorfleet_core::{Result, Tensor, ensure, memory};
 
 use super::tensor_text::edges;
 use tensorfleet_kernel::kernel::KernelBox;
@@ -31,8 +31,8 @@ fn format(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let mut text = pieces[0].to_vec();
         for (index, piece) in pieces[1..].iter().enumerate() {
-            text.extend_from_slice(edges(ctx.input(index)?, summarize).as_bytes());
-            text.extend_from_slice(piece);
+            memory::append(&mut text, edges(ctx.input(index)?, summarize)?.as_bytes())?;
+            memory::append(&mut text, piece)?;
         }
         ctx.set_output(0, Tensor::string(text));
         Ok(())

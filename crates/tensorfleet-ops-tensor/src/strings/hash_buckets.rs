@@ -1,9 +1,10 @@
 //! Strings to buckets by hash.
 
 use bytes::Bytes;
-use tensorfleet_core::{Result, Tensor, ensure};
+use tensorfleet_core::{Result, Tensor, ensure, memory};
 
 use super::hashes::{fingerprint64, hash64, sip_hash};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -12,16 +13,19 @@ use tensorfleet_kernel::shape_context::same_as_input;
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("StringToHashBucket", "string_tensor: string -> output: int64")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("num_buckets: int >= 1")
         .shape(same_as_input)
         .kernel(|node| bucket_kernel(node, hash64)),
     Op::new("StringToHashBucketFast", "input: string -> output: int64")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("num_buckets: int >= 1")
         .shape(same_as_input)
         .kernel(|node| bucket_kernel(node, fingerprint64)),
     Op::new("StringToHashBucketStrong", "input: string -> output: int64")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs("num_buckets: int >= 1; key: list(int)")
         .shape(same_as_input)
@@ -36,7 +40,7 @@ fn bucket_kernel(
     Ok(KernelBox::from_fn(move |ctx| {
         let input = ctx.input(0)?;
         let bucket = |text: &Bytes| (hash(text) % buckets) as i64;
-        let output: Vec<i64> = input.as_strings()?.iter().map(bucket).collect();
+        let output: Vec<i64> = memory::collect(input.as_strings()?.iter().map(bucket))?;
         let output = Tensor::from_slice(&output, input.shape())?;
         ctx.set_output(0, output);
         Ok(())

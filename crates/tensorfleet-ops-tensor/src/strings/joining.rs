@@ -1,8 +1,9 @@
 //! Joining strings: element by element, or along dimensions.
 
 use bytes::Bytes;
-use tensorfleet_core::{PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{PartialShape, Result, Shape, Status, StringsBuilder, Tensor, bail, ensure, memory};
 
+use super::joined;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -57,14 +58,13 @@ fn join(node: &NodeSpec<'_>) -> Result<KernelBox> {
             shape = input.shape();
         }
         let columns: Vec<&[Bytes]> = inputs.iter().map(|input| input.as_strings()).collect::<Result<_>>()?;
-        let at = |column: &[Bytes], index: usize| column[if column.len() == 1 { 0 } else { index }].clone();
-        let joined = (0..shape.num_elements())
-            .map(|index| {
-                let parts: Vec<Bytes> = columns.iter().map(|column| at(column, index)).collect();
-                Bytes::from(parts.join(&separator[..]))
-            })
-            .collect();
-        let output = Tensor::from_strings(joined, shape)?;
+        let mut rows = StringsBuilder::new(shape.num_elements())?;
+        for index in ctx.step.cancellation.unless_cancelled(0..shape.num_elements()) {
+            let index = index?;
+            let parts = columns.iter().map(|column| &column[if column.len() == 1 { 0 } else { index }][..]);
+            rows.push(joined(parts, &separator)?)?;
+        }
+        let output = rows.finish(shape)?;
         ctx.set_output(0, output);
         Ok(())
     }))
@@ -111,26 +111,27 @@ fn reduce_join(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let strides: Vec<usize> = (0..shape.rank()).map(|axis| shape[axis + 1..].iter().product()).collect();
         let kept: Vec<usize> = (0..shape.rank()).filter(|axis| !reduced.contains(axis)).collect();
         let offsets = |axes: &[usize]| {
-            axes.iter().fold(vec![0], |offsets: Vec<usize>, &axis| {
+            axes.iter().try_fold(vec![0], |offsets: Vec<usize>, &axis| {
                 let (count, stride) = (shape[axis], strides[axis]);
                 let step = |&start: &usize| (0..count).map(move |index| start + index * stride);
-                offsets.iter().flat_map(step).collect()
+                memory::collect(offsets.iter().flat_map(step))
             })
         };
         let slowest_first: Vec<usize> = reduced.iter().rev().copied().collect();
-        let (starts, steps) = (offsets(&kept), offsets(&slowest_first));
+        let (starts, steps) = (offsets(&kept)?, offsets(&slowest_first)?);
         let strings = input.as_strings()?;
-        let join_from = |&start: &usize| {
-            let parts: Vec<&[u8]> = steps.iter().map(|step| &strings[start + step][..]).collect();
-            Bytes::from(parts.join(&separator[..]))
-        };
         let dims: Vec<usize> = (0..shape.rank())
             .filter_map(|axis| match reduced.contains(&axis) {
                 true => keep_dims.then_some(1),
                 false => Some(shape[axis]),
             })
             .collect();
-        let output = Tensor::from_strings(starts.iter().map(join_from).collect(), &dims)?;
+        let mut rows = StringsBuilder::new(starts.len())?;
+        for start in ctx.step.cancellation.unless_cancelled(starts) {
+            let start = start?;
+            rows.push(joined(steps.iter().map(|step| &strings[start + step][..]), &separator)?)?;
+        }
+        let output = rows.finish(&dims)?;
         ctx.set_output(0, output);
         Ok(())
     }))

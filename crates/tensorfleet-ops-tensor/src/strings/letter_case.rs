@@ -1,6 +1,7 @@
 //! Letter case and white space: `StringLower`, `StringUpper`, `StringStrip`.
 
-use tensorfleet_core::{Result, bail};
+use tensorfleet_core::{Result, bail, excerpt, memory};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -10,12 +11,17 @@ use super::each_kernel;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    Op::new("StringStrip", "input: string -> output: string").shape(same_as_input).kernel(strip),
+    Op::new("StringStrip", "input: string -> output: string")
+        .work(Work::Inputs)
+        .shape(same_as_input)
+        .kernel(strip),
     Op::new("StringLower", "input: string -> output: string")
+        .work(Work::Inputs)
         .attrs("encoding: string = ''")
         .shape(same_as_input)
         .kernel(|node| case_kernel(node, <[u8]>::to_ascii_lowercase, str::to_lowercase)),
     Op::new("StringUpper", "input: string -> output: string")
+        .work(Work::Inputs)
         .attrs("encoding: string = ''")
         .shape(same_as_input)
         .kernel(|node| case_kernel(node, <[u8]>::to_ascii_uppercase, str::to_uppercase)),
@@ -36,9 +42,18 @@ fn case_kernel(
     unicode: fn(&str) -> String,
 ) -> Result<KernelBox> {
     match node.attr::<String>("encoding")?.as_str() {
-        "" => each_kernel(move |text| Ok(ascii(text).into())),
-        "utf-8" => each_kernel(move |text| Ok(unicode(&String::from_utf8_lossy(text)).into())),
-        other => bail!(InvalidArgument, "only utf-8 or '' (no encoding) is supported, received {other}"),
+        "" => each_kernel(move |text| {
+            memory::check_fits(text.len())?;
+            Ok(ascii(text).into())
+        }),
+        // A character may become up to three, and bytes that are none become the one that says so.
+        "utf-8" => each_kernel(move |text| {
+            memory::check_fits(text.len().saturating_mul(6))?;
+            Ok(unicode(&String::from_utf8_lossy(text)).into())
+        }),
+        other => {
+            bail!(InvalidArgument, "only utf-8 or '' (no encoding) is supported, received {}", excerpt(other))
+        }
     }
 }
 

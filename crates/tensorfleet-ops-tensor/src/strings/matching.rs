@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use regex::bytes::Regex;
-use tensorfleet_core::{Result, Tensor, ensure};
+use tensorfleet_core::{Result, Tensor, ensure, memory};
 
 use super::each_string;
 use super::re2;
+use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -31,15 +32,16 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(replace),
 ];
 
-fn matched(input: &Tensor, regex: &Regex) -> Result<Tensor> {
-    let matches: Vec<bool> = input.as_strings()?.iter().map(|text| regex.is_match(text)).collect();
+fn matched(cancellation: &Cancellation, input: &Tensor, regex: &Regex) -> Result<Tensor> {
+    let texts = cancellation.unless_cancelled(input.as_strings()?);
+    let matches: Vec<bool> = texts.map(|text| Ok(regex.is_match(text?))).collect::<Result<_>>()?;
     Tensor::from_slice(&matches, input.shape())
 }
 
 fn static_full_match(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let regex = re2::compile_full(&node.attr::<Bytes>("pattern")?)?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let output = matched(ctx.input(0)?, &regex)?;
+        let output = matched(&ctx.step.cancellation, ctx.input(0)?, &regex)?;
         ctx.set_output(0, output);
         Ok(())
     }))
@@ -54,7 +56,7 @@ fn scalar<'a>(ctx: &'a Context<'_>, index: usize, what: &str) -> Result<&'a Byte
 fn full_match(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let regex = re2::compile_full(scalar(ctx, 1, "Pattern")?)?;
-        let output = matched(ctx.input(0)?, &regex)?;
+        let output = matched(&ctx.step.cancellation, ctx.input(0)?, &regex)?;
         ctx.set_output(0, output);
         Ok(())
     }))
@@ -65,7 +67,7 @@ fn static_replace(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let rewrite = Rewrite::parse(&node.attr::<Bytes>("rewrite")?, &regex);
     let global: bool = node.attr("replace_global")?;
     Ok(KernelBox::from_fn(move |ctx| {
-        let output = replaced(ctx.input(0)?, &regex, rewrite.as_ref(), global)?;
+        let output = replaced(ctx, &regex, rewrite.as_ref(), global)?;
         ctx.set_output(0, output);
         Ok(())
     }))
@@ -76,7 +78,7 @@ fn replace(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let regex = re2::compile(scalar(ctx, 1, "Pattern")?)?;
         let rewrite = Rewrite::parse(scalar(ctx, 2, "Rewrite")?, &regex);
-        let output = replaced(ctx.input(0)?, &regex, rewrite.as_ref(), global)?;
+        let output = replaced(ctx, &regex, rewrite.as_ref(), global)?;
         ctx.set_output(0, output);
         Ok(())
     }))
@@ -86,59 +88,72 @@ fn replace(node: &NodeSpec<'_>) -> Result<KernelBox> {
 struct Rewrite(Vec<Piece>);
 
 enum Piece {
-    Text(u8),
+    Text(Vec<u8>),
     Group(usize),
 }
 
 impl Rewrite {
     /// `\0` to `\9` are groups, `\\` is a backslash. RE2 replaces nothing with a rewrite that is not valid.
     fn parse(text: &[u8], regex: &Regex) -> Option<Rewrite> {
-        let mut pieces = Vec::with_capacity(text.len());
+        let mut pieces = Vec::new();
         let mut bytes = text.iter();
         while let Some(&byte) = bytes.next() {
-            pieces.push(match byte {
+            let literal = match byte {
                 b'\\' => match *bytes.next()? {
-                    b'\\' => Piece::Text(b'\\'),
-                    digit @ b'0'..=b'9' => Piece::Group((digit - b'0') as usize),
+                    b'\\' => b'\\',
+                    digit @ b'0'..=b'9' => {
+                        pieces.push(Piece::Group((digit - b'0') as usize));
+                        continue;
+                    }
                     _ => return None,
                 },
-                byte => Piece::Text(byte),
-            });
+                byte => byte,
+            };
+            match pieces.last_mut() {
+                Some(Piece::Text(text)) => text.push(literal),
+                _ => pieces.push(Piece::Text(vec![literal])),
+            }
         }
         let known = |piece: &Piece| !matches!(piece, Piece::Group(group) if *group >= regex.captures_len());
         pieces.iter().all(known).then_some(Rewrite(pieces))
     }
 
-    fn apply(&self, text: &[u8], regex: &Regex, global: bool) -> Bytes {
-        let mut out = Vec::with_capacity(text.len());
+    fn apply(&self, cancellation: &Cancellation, text: &[u8], regex: &Regex, global: bool) -> Result<Bytes> {
+        let mut out = memory::vec_with_room(text.len())?;
         let mut end = 0;
         let limit = if global { usize::MAX } else { 1 };
-        for captures in regex.captures_iter(text).take(limit) {
+        // To find one match may take a pass over all of the text, and there may be one at each of its bytes.
+        for captures in cancellation.unless_cancelled(regex.captures_iter(text).take(limit)) {
+            let captures = captures?;
             let Some(whole) = captures.get(0) else { continue };
             // Patterns match characters, so there is nothing to match in the middle of one.
             if whole.is_empty() && text.get(whole.start()).is_some_and(|&byte| byte & 0xc0 == 0x80) {
                 continue;
             }
-            out.extend_from_slice(&text[end..whole.start()]);
+            memory::append(&mut out, &text[end..whole.start()])?;
             end = whole.end();
             for piece in &self.0 {
                 match piece {
-                    Piece::Text(byte) => out.push(*byte),
+                    Piece::Text(text) => memory::append(&mut out, text)?,
                     Piece::Group(group) => {
-                        out.extend_from_slice(captures.get(*group).map_or(&[], |group| group.as_bytes()));
+                        let group = captures.get(*group).map_or(&[][..], |group| group.as_bytes());
+                        memory::append(&mut out, group)?;
                     }
                 }
             }
         }
-        out.extend_from_slice(&text[end..]);
-        out.into()
+        memory::append(&mut out, &text[end..])?;
+        Ok(out.into())
     }
 }
 
-fn replaced(input: &Tensor, regex: &Regex, rewrite: Option<&Rewrite>, global: bool) -> Result<Tensor> {
+fn replaced(ctx: &Context<'_>, regex: &Regex, rewrite: Option<&Rewrite>, global: bool) -> Result<Tensor> {
+    let (input, cancellation) = (ctx.input(0)?, &ctx.step.cancellation);
     match rewrite {
         None => Ok(input.clone()),
-        Some(rewrite) => each_string(input, |text| Ok(rewrite.apply(text, regex, global))),
+        Some(rewrite) => {
+            each_string(cancellation, input, |text| rewrite.apply(cancellation, text, regex, global))
+        }
     }
 }
 

@@ -4,10 +4,13 @@ use bytes::Bytes;
 use half::{bf16, f16};
 use num_complex::Complex;
 use num_traits::AsPrimitive;
-use tensorfleet_core::{DType, Element, Result, Status, Tensor, ensure};
+use tensorfleet_core::{DType, Element, Result, Status, StringsBuilder, Tensor, ensure, excerpt};
 
 use super::c_format::{Fill, FloatStyle, Spec};
 use super::number_text::{parse_float, parse_integer};
+use super::{each_string, joined};
+use tensorfleet_kernel::Work;
+use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -24,7 +27,7 @@ pub(crate) static OPS: &[Op] = &[
         )
         .shape(same_as_input)
         .kernel(as_string),
-    Op::new("StringToNumber", "string_tensor: string -> output: out_type").not_differentiable()
+    Op::new("StringToNumber", "string_tensor: string -> output: out_type").work(Work::Inputs).not_differentiable()
         .attrs("out_type: {float, double, int32, int64, uint32, uint64} = float")
         .shape(same_as_input)
         .kernel(string_to_number),
@@ -72,45 +75,51 @@ fn as_string(node: &NodeSpec<'_>) -> Result<KernelBox> {
     };
     Ok(KernelBox::from_fn(move |ctx| {
         let input = ctx.input(0)?;
-        let output = Tensor::from_strings(texts(input, &spec, style)?, input.shape())?;
+        let output = texts(&ctx.step.cancellation, input, &spec, style)?;
         ctx.set_output(0, output);
         Ok(())
     }))
 }
 
-fn texts(input: &Tensor, spec: &Spec, style: FloatStyle) -> Result<Vec<Bytes>> {
-    fn each<T: Element>(input: &Tensor, text: impl Fn(T) -> String) -> Result<Vec<Bytes>> {
-        Ok(input.as_slice::<T>()?.iter().map(|&value| text(value).into()).collect())
+fn texts(cancellation: &Cancellation, input: &Tensor, spec: &Spec, style: FloatStyle) -> Result<Tensor> {
+    fn each<T: Element>(
+        (cancellation, input): (&Cancellation, &Tensor),
+        text: impl Fn(T) -> String,
+    ) -> Result<Tensor> {
+        let mut texts = StringsBuilder::new(input.num_elements())?;
+        for value in cancellation.unless_cancelled(input.as_slice::<T>()?) {
+            texts.push(text(*value?))?;
+        }
+        texts.finish(input.shape())
     }
+    let each_of = (cancellation, input);
     let float = |value: f64| spec.float(value, style);
     match input.dtype() {
-        DType::Float => each::<f32>(input, |x| float(x as f64)),
-        DType::Double => each::<f64>(input, float),
-        DType::Half => each::<f16>(input, |x| float(x.to_f64())),
-        DType::BFloat16 => each::<bf16>(input, |x| float(x.to_f64())),
+        DType::Float => each::<f32>(each_of, |x| float(x as f64)),
+        DType::Double => each::<f64>(each_of, float),
+        DType::Half => each::<f16>(each_of, |x| float(x.to_f64())),
+        DType::BFloat16 => each::<bf16>(each_of, |x| float(x.to_f64())),
         DType::Complex64 => {
-            each::<Complex<f32>>(input, |x| format!("({},{})", float(x.re as f64), float(x.im as f64)))
+            each::<Complex<f32>>(each_of, |x| format!("({},{})", float(x.re as f64), float(x.im as f64)))
         }
-        DType::Complex128 => each::<Complex<f64>>(input, |x| format!("({},{})", float(x.re), float(x.im))),
-        DType::Int8 => each::<i8>(input, |x| spec.signed(x.as_())),
-        DType::Int16 => each::<i16>(input, |x| spec.signed(x.as_())),
-        DType::Int32 => each::<i32>(input, |x| spec.signed(x.as_())),
-        DType::Int64 => each::<i64>(input, |x| spec.signed(x)),
-        DType::UInt8 => each::<u8>(input, |x| spec.unsigned(x.as_())),
-        DType::UInt16 => each::<u16>(input, |x| spec.unsigned(x.as_())),
-        DType::UInt32 => each::<u32>(input, |x| spec.unsigned(x.as_())),
-        DType::UInt64 => each::<u64>(input, |x| spec.unsigned(x)),
-        DType::Bool => each::<bool>(input, |x| x.to_string()),
-        DType::String => {
-            let pad = |text: &Bytes| {
-                let padding = vec![b' '; spec.width.saturating_sub(text.len())];
-                match spec.fill {
-                    Fill::Left => [&text[..], &padding].concat().into(),
-                    _ => [&padding, &text[..]].concat().into(),
-                }
-            };
-            Ok(input.as_strings()?.iter().map(pad).collect())
-        }
+        DType::Complex128 => each::<Complex<f64>>(each_of, |x| format!("({},{})", float(x.re), float(x.im))),
+        DType::Int8 => each::<i8>(each_of, |x| spec.signed(x.as_())),
+        DType::Int16 => each::<i16>(each_of, |x| spec.signed(x.as_())),
+        DType::Int32 => each::<i32>(each_of, |x| spec.signed(x.as_())),
+        DType::Int64 => each::<i64>(each_of, |x| spec.signed(x)),
+        DType::UInt8 => each::<u8>(each_of, |x| spec.unsigned(x.as_())),
+        DType::UInt16 => each::<u16>(each_of, |x| spec.unsigned(x.as_())),
+        DType::UInt32 => each::<u32>(each_of, |x| spec.unsigned(x.as_())),
+        DType::UInt64 => each::<u64>(each_of, |x| spec.unsigned(x)),
+        DType::Bool => each::<bool>(each_of, |x| x.to_string()),
+        DType::String => each_string(cancellation, input, |text| {
+            let padding = vec![b' '; spec.width.saturating_sub(text.len())];
+            match spec.fill {
+                _ if padding.is_empty() => Ok(text.clone()),
+                Fill::Left => joined([&text[..], &padding].into_iter(), b""),
+                _ => joined([&padding, &text[..]].into_iter(), b""),
+            }
+        }),
         other => Err(no_kernel(other)),
     }
 }
@@ -121,13 +130,14 @@ fn string_to_number(node: &NodeSpec<'_>) -> Result<KernelBox> {
             let input = ctx.input(0)?;
             let number = |text: &Bytes| {
                 parse(text).ok_or_else(|| {
-                    let text = String::from_utf8_lossy(text);
+                    let text = excerpt(text);
                     Status::invalid_argument(format!(
                         "StringToNumberOp could not correctly convert string: {text}"
                     ))
                 })
             };
-            let numbers: Vec<T> = input.as_strings()?.iter().map(number).collect::<Result<_>>()?;
+            let texts = ctx.step.cancellation.unless_cancelled(input.as_strings()?);
+            let numbers: Vec<T> = texts.map(|text| number(text?)).collect::<Result<_>>()?;
             let output = Tensor::from_slice(&numbers, input.shape())?;
             ctx.set_output(0, output);
             Ok(())

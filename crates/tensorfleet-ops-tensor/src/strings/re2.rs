@@ -4,7 +4,7 @@
 //! ASCII alone, and in what has to be escaped inside brackets.
 
 use regex::bytes::{Regex, RegexBuilder};
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Result, Status, excerpt};
 
 /// Bounds what a pattern from a graph can cost in memory.
 const MAX_COMPILED_BYTES: usize = 16 << 20;
@@ -21,7 +21,7 @@ pub(super) fn compile_full(pattern: &[u8]) -> Result<Regex> {
 
 fn build(pattern: &[u8], wrap: impl FnOnce(&str) -> String) -> Result<Regex> {
     let invalid = |why: String| {
-        let pattern = String::from_utf8_lossy(pattern);
+        let pattern = excerpt(pattern);
         Status::invalid_argument(format!("Invalid pattern: {pattern}, error: {why}"))
     };
     let text = std::str::from_utf8(pattern).map_err(|_| invalid("invalid UTF-8".to_string()))?;
@@ -29,7 +29,10 @@ fn build(pattern: &[u8], wrap: impl FnOnce(&str) -> String) -> Result<Regex> {
     let translated = translate(text);
     let build = |pattern: &str| {
         let regex = RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).build();
-        regex.map_err(|error| invalid(error.to_string()))
+        // The text repeats the pattern, then says in its last line what is wrong.
+        let reason =
+            |text: String| text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
+        regex.map_err(|error| invalid(reason(error.to_string())))
     };
     build(&translated)?;
     build(&wrap(&translated))

@@ -1,7 +1,7 @@
 //! Splitting strings into sparse rows of parts.
 
 use bytes::Bytes;
-use tensorfleet_core::{PartialShape, Result, Tensor, ensure};
+use tensorfleet_core::{PartialShape, Result, StringsBuilder, Tensor, ensure, memory};
 
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -31,7 +31,10 @@ fn split_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 }
 
 /// Splits every string; the parts of one become a row of a sparse matrix.
-fn split_rows(ctx: &mut Context<'_>, parts_of: impl Fn(&Bytes, &[u8]) -> Vec<Bytes>) -> Result<()> {
+fn split_rows(
+    ctx: &mut Context<'_>,
+    split: impl Fn(&Bytes, &[u8], &mut dyn FnMut(Bytes) -> Result<()>) -> Result<()>,
+) -> Result<()> {
     let (input, separator) = (ctx.input(0)?, ctx.input(1)?);
     ensure!(
         input.shape().rank() == 1,
@@ -46,17 +49,20 @@ fn split_rows(ctx: &mut Context<'_>, parts_of: impl Fn(&Bytes, &[u8]) -> Vec<Byt
         separator.shape()
     );
     let separator = separator.to_string_scalar()?;
-    let (mut indices, mut values, mut widest) = (Vec::new(), Vec::new(), 0);
-    for (row, text) in input.as_strings()?.iter().enumerate() {
-        let parts = parts_of(text, separator);
-        widest = widest.max(parts.len());
-        indices.extend((0..parts.len()).flat_map(|column| [row as i64, column as i64]));
-        values.extend(parts);
+    let (mut indices, mut values, mut widest) = (Vec::new(), StringsBuilder::new(0)?, 0);
+    for (row, text) in ctx.step.cancellation.unless_cancelled(input.as_strings()?).enumerate() {
+        let mut column = 0;
+        split(text?, separator, &mut |part| {
+            memory::append(&mut indices, &[row as i64, column])?;
+            column += 1;
+            values.push(part)
+        })?;
+        widest = widest.max(column);
     }
-    let shape = [input.num_elements() as i64, widest as i64];
+    let shape = [input.num_elements() as i64, widest];
     let count = values.len();
     ctx.set_output(0, Tensor::from_slice(&indices, &[count, 2])?);
-    ctx.set_output(1, Tensor::from_strings(values, &[count])?);
+    ctx.set_output(1, values.finish(&[count])?);
     ctx.set_output(2, Tensor::vector(&shape)?);
     Ok(())
 }
@@ -65,13 +71,14 @@ fn split_rows(ctx: &mut Context<'_>, parts_of: impl Fn(&Bytes, &[u8]) -> Vec<Byt
 fn split(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let skip_empty: bool = node.attr("skip_empty")?;
     Ok(KernelBox::from_fn(move |ctx| {
-        split_rows(ctx, |text, delimiters| {
+        split_rows(ctx, |text, delimiters, add| {
             if delimiters.is_empty() {
-                return (0..text.len()).map(|at| text.slice(at..at + 1)).collect();
+                return (0..text.len()).try_for_each(|at| add(text.slice(at..at + 1)));
             }
             // An empty string has no parts, not one empty part.
             let parts = text.split(|byte| delimiters.contains(byte)).filter(|_| !text.is_empty());
-            parts.filter(|part| !skip_empty || !part.is_empty()).map(|part| text.slice_ref(part)).collect()
+            let mut parts = parts.filter(|part| !skip_empty || !part.is_empty());
+            parts.try_for_each(|part| add(text.slice_ref(part)))
         })
     }))
 }
@@ -80,46 +87,51 @@ fn split(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn split_v2(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let max_split: i64 = node.attr("maxsplit")?;
     Ok(KernelBox::from_fn(move |ctx| {
-        split_rows(ctx, |text, separator| match (max_split, separator.is_empty()) {
-            (0, _) => vec![text.clone()],
-            (_, true) => split_white_space(text, max_split),
-            _ => split_by(text, separator, max_split),
+        split_rows(ctx, |text, separator, add| match (max_split, separator.is_empty()) {
+            (0, _) => add(text.clone()),
+            (_, true) => split_white_space(text, max_split, add),
+            _ => split_by(text, separator, max_split, add),
         })
     }))
 }
 
-fn split_by(text: &Bytes, separator: &[u8], max_split: i64) -> Vec<Bytes> {
-    let (mut parts, mut start, mut at) = (Vec::new(), 0, 0);
-    while at + separator.len() <= text.len() && (max_split < 0 || (parts.len() as i64) < max_split) {
+fn split_by(
+    text: &Bytes,
+    separator: &[u8],
+    max_split: i64,
+    add: &mut dyn FnMut(Bytes) -> Result<()>,
+) -> Result<()> {
+    let (mut parts, mut start, mut at) = (0, 0, 0);
+    while at + separator.len() <= text.len() && (max_split < 0 || parts < max_split) {
         if &text[at..at + separator.len()] == separator {
-            parts.push(text.slice(start..at));
+            add(text.slice(start..at))?;
+            parts += 1;
             at += separator.len();
             start = at;
         } else {
             at += 1;
         }
     }
-    parts.push(text.slice(start..));
-    parts
+    add(text.slice(start..))
 }
 
-fn split_white_space(text: &Bytes, max_split: i64) -> Vec<Bytes> {
+fn split_white_space(text: &Bytes, max_split: i64, add: &mut dyn FnMut(Bytes) -> Result<()>) -> Result<()> {
     let is_space = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let skip = |at: usize, space: bool| {
         let found = text[at..].iter().position(|&byte| is_space(byte) != space);
         found.map_or(text.len(), |offset| at + offset)
     };
-    let (mut parts, mut at) = (Vec::new(), skip(0, true));
+    let (mut parts, mut at) = (0, skip(0, true));
     while at < text.len() {
-        if max_split >= 0 && parts.len() as i64 == max_split {
-            parts.push(text.slice(at..));
-            break;
+        if max_split >= 0 && parts == max_split {
+            return add(text.slice(at..));
         }
         let end = skip(at, false);
-        parts.push(text.slice(at..end));
+        add(text.slice(at..end))?;
+        parts += 1;
         at = skip(end, true);
     }
-    parts
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Substrings and lengths of strings, in bytes or characters.
 
 use bytes::Bytes;
-use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure};
+use tensorfleet_core::{PartialShape, Result, Status, Tensor, ensure, memory};
 
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::Op;
@@ -12,10 +13,12 @@ use tensorfleet_numeric::broadcast::{BLOCK, Broadcast};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Substr", "input: string, pos: T, len: T -> output: string")
+        .work(Work::Inputs)
         .attrs("T: {int32, int64}; unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
         .shape(substr_shape)
         .kernel(substr),
     Op::new("StringLength", "input: string -> output: int32")
+        .work(Work::Inputs)
         .attrs("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
         .shape(same_as_input)
         .kernel(length),
@@ -38,7 +41,7 @@ fn length(node: &NodeSpec<'_>) -> Result<KernelBox> {
             true => text.iter().filter(|&&byte| starts_character(byte)).count() as i32,
             false => text.len() as i32,
         };
-        let lengths: Vec<i32> = input.as_strings()?.iter().map(length).collect();
+        let lengths: Vec<i32> = memory::collect(input.as_strings()?.iter().map(length))?;
         let output = Tensor::from_slice(&lengths, input.shape())?;
         ctx.set_output(0, output);
         Ok(())
@@ -67,12 +70,12 @@ fn substr(node: &NodeSpec<'_>) -> Result<KernelBox> {
         );
         let broadcast = Broadcast::of_two(input.shape(), positions.shape())?;
         let (positions, lengths) = (integers_of(positions)?, integers_of(lengths)?);
-        let pairs = elements(&broadcast, &positions).into_iter().zip(elements(&broadcast, &lengths));
+        let pairs = elements(&broadcast, &positions)?.into_iter().zip(elements(&broadcast, &lengths)?);
         let strings = broadcast.strings(0, input)?;
-        let mut parts = Vec::with_capacity(strings.len());
+        let mut parts = memory::vec_with_room(strings.len())?;
         for (index, (text, (position, length))) in strings.into_iter().zip(pairs).enumerate() {
             let part = match characters {
-                true => characters_of(text, position, length),
+                true => characters_of(text, position, length)?,
                 false => bytes_of(text, position, length),
             };
             parts.push(part.ok_or_else(|| out_of_range(position, text, characters, index))?);
@@ -84,11 +87,14 @@ fn substr(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// The elements of the second operand, in the order of the result.
-fn elements(broadcast: &Broadcast, operand: &[i64]) -> Vec<i64> {
+fn elements(broadcast: &Broadcast, operand: &[i64]) -> Result<Vec<i64>> {
     let mut reader = broadcast.reader(1, operand);
     let count = broadcast.num_elements();
-    let starts = (0..count).step_by(BLOCK);
-    starts.flat_map(|start| reader.block(start, BLOCK.min(count - start)).to_vec()).collect()
+    let mut elements = memory::vec_with_room(count)?;
+    for start in (0..count).step_by(BLOCK) {
+        elements.extend_from_slice(reader.block(start, BLOCK.min(count - start)));
+    }
+    Ok(elements)
 }
 
 #[cold]
@@ -111,16 +117,16 @@ fn bytes_of(text: &Bytes, position: i64, length: i64) -> Option<Bytes> {
     Some(text.slice(start..end))
 }
 
-fn characters_of(text: &Bytes, position: i64, length: i64) -> Option<Bytes> {
+fn characters_of(text: &Bytes, position: i64, length: i64) -> Result<Option<Bytes>> {
     // A negative number of characters is none from the front, and a mistake from the back (as TensorFlow 2.21 has it).
     if length < 0 && position < 0 {
-        return None;
+        return Ok(None);
     }
     let length = length.max(0);
-    let starts: Vec<usize> = (0..text.len()).filter(|&at| starts_character(text[at])).collect();
-    let (start, end) = window(position, length, starts.len())?;
+    let starts = memory::collect((0..text.len()).filter(|&at| starts_character(text[at])))?;
     let byte_at = |character: usize| starts.get(character).copied().unwrap_or(text.len());
-    Some(text.slice(byte_at(start)..byte_at(end)))
+    let window = window(position, length, starts.len());
+    Ok(window.map(|(start, end)| text.slice(byte_at(start)..byte_at(end))))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! and a block with the edges of every dimension (`StringFormat`, which is behind `tf.print`).
 
 use half::{bf16, f16};
-use tensorfleet_core::{DType, Tensor};
+use tensorfleet_core::{DType, Result, Tensor, memory};
 
 use super::c_format::{brief_f32, brief_f64};
 
@@ -59,9 +59,10 @@ fn escaped(text: &[u8]) -> String {
 }
 
 /// The first `limit` elements (all, if negative) on one line, without the outermost brackets: `[1 2][3...]...`.
-pub fn first_elements(tensor: &Tensor, limit: i64) -> String {
+pub fn first_elements(tensor: &Tensor, limit: i64) -> Result<String> {
     let count = tensor.num_elements();
     let shown = usize::try_from(limit).unwrap_or(usize::MAX).min(count);
+    check_text(tensor, shown)?;
     let shape = tensor.shape();
     let row = shape.last().copied().unwrap_or(1).max(1);
     // Every block of one of these sizes stands in brackets of its own.
@@ -86,18 +87,33 @@ pub fn first_elements(tensor: &Tensor, limit: i64) -> String {
         out.push_str(&"]".repeat(open));
         out.push_str("...");
     }
-    out
+    Ok(out)
+}
+
+/// Whether there is room for the text of so many elements.
+fn check_text(tensor: &Tensor, shown: usize) -> Result<()> {
+    const MANY: usize = 1 << 10;
+    // A number with its blank; an escaped byte.
+    let longest = match tensor.as_strings() {
+        Ok(strings) => strings.iter().map(|text| text.len()).max().unwrap_or(0).saturating_mul(4),
+        Err(_) if shown < MANY => return Ok(()),
+        Err(_) => 0,
+    };
+    let each = longest.saturating_add(32 + 2 * tensor.shape().rank());
+    memory::check_fits(each.saturating_mul(shown))
 }
 
 /// The first and last `limit` entries of every dimension (all, if negative), nested in brackets over several lines.
-pub(crate) fn edges(tensor: &Tensor, limit: i64) -> String {
+pub(crate) fn edges(tensor: &Tensor, limit: i64) -> Result<String> {
     let ends = match usize::try_from(limit) {
         Ok(limit) => limit.min(tensor.num_elements()),
         Err(_) => tensor.shape().iter().copied().max().unwrap_or(0),
     };
+    let shown = |&dim: &usize| dim.min(ends.saturating_mul(2));
+    check_text(tensor, tensor.shape().iter().map(shown).fold(1, usize::saturating_mul))?;
     let mut out = String::new();
     write_edges(tensor, 0, 0, ends, &mut out);
-    out
+    Ok(out)
 }
 
 /// Writes dimension `axis` from element `start` on. The recursion is as deep as the rank, which shapes bound.
@@ -145,34 +161,37 @@ mod tests {
 
     #[test]
     fn first_elements_are_cut_where_tensorflow_cuts() {
-        assert_eq!(first_elements(&counting(&[5]), 3), "0 1 2...");
-        assert_eq!(first_elements(&counting(&[5]), -1), "0 1 2 3 4");
-        assert_eq!(first_elements(&counting(&[5]), 0), "...");
-        assert_eq!(first_elements(&counting(&[3, 2]), 3), "[0 1][2...]...");
-        assert_eq!(first_elements(&counting(&[3, 2]), 100), "[0 1][2 3][4 5]");
-        assert_eq!(first_elements(&counting(&[2, 3, 2]), 7), "[[0 1][2 3][4 5]][[6...]]...");
-        assert_eq!(first_elements(&counting(&[]), 3), "0");
-        assert_eq!(first_elements(&counting(&[2, 0]), 3), "");
-        assert_eq!(first_elements(&Tensor::string("x"), 3), "x");
-        assert_eq!(first_elements(&Tensor::vector(&[true, false]).unwrap(), 3), "1 0");
+        assert_eq!(first_elements(&counting(&[5]), 3).unwrap(), "0 1 2...");
+        assert_eq!(first_elements(&counting(&[5]), -1).unwrap(), "0 1 2 3 4");
+        assert_eq!(first_elements(&counting(&[5]), 0).unwrap(), "...");
+        assert_eq!(first_elements(&counting(&[3, 2]), 3).unwrap(), "[0 1][2...]...");
+        assert_eq!(first_elements(&counting(&[3, 2]), 100).unwrap(), "[0 1][2 3][4 5]");
+        assert_eq!(first_elements(&counting(&[2, 3, 2]), 7).unwrap(), "[[0 1][2 3][4 5]][[6...]]...");
+        assert_eq!(first_elements(&counting(&[]), 3).unwrap(), "0");
+        assert_eq!(first_elements(&counting(&[2, 0]), 3).unwrap(), "");
+        assert_eq!(first_elements(&Tensor::string("x"), 3).unwrap(), "x");
+        assert_eq!(first_elements(&Tensor::vector(&[true, false]).unwrap(), 3).unwrap(), "1 0");
         let complex = Tensor::scalar(num_complex::Complex::new(1.0f32, 2.0));
-        assert_eq!(first_elements(&complex, 3), "?");
+        assert_eq!(first_elements(&complex, 3).unwrap(), "?");
     }
 
     #[test]
     fn edges_show_both_ends_of_every_dimension() {
         assert_eq!(
-            edges(&counting(&[6, 10]), 2),
+            edges(&counting(&[6, 10]), 2).unwrap(),
             "[[0 1 ... 8 9]\n [10 11 ... 18 19]\n ...\n [40 41 ... 48 49]\n [50 51 ... 58 59]]"
         );
         assert_eq!(
-            edges(&counting(&[3, 4, 5]), 1),
+            edges(&counting(&[3, 4, 5]), 1).unwrap(),
             "[[[0 ... 4]\n  ...\n  [15 ... 19]]\n\n ...\n\n [[40 ... 44]\n  ...\n  [55 ... 59]]]"
         );
-        assert_eq!(edges(&counting(&[2, 2]), 2), "[[0 1]\n [2 3]]");
-        assert_eq!(edges(&counting(&[12]), -1), "[0 1 2 3 4 5 6 7 8 9 10 11]");
-        assert_eq!(edges(&Tensor::string("x\n\"é"), 3), "\"x\\n\\\"é\"");
-        assert_eq!(edges(&Tensor::zeros(DType::Float, Shape::new(&[0]).unwrap()).unwrap(), -1), "[]");
-        assert_eq!(edges(&counting(&[2, 0]), 2), "[\n ...]");
+        assert_eq!(edges(&counting(&[2, 2]), 2).unwrap(), "[[0 1]\n [2 3]]");
+        assert_eq!(edges(&counting(&[12]), -1).unwrap(), "[0 1 2 3 4 5 6 7 8 9 10 11]");
+        assert_eq!(edges(&Tensor::string("x\n\"é"), 3).unwrap(), "\"x\\n\\\"é\"");
+        assert_eq!(
+            edges(&Tensor::zeros(DType::Float, Shape::new(&[0]).unwrap()).unwrap(), -1).unwrap(),
+            "[]"
+        );
+        assert_eq!(edges(&counting(&[2, 0]), 2).unwrap(), "[\n ...]");
     }
 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use tensorfleet_core::{
-    DType, PartialShape, Result, Shape, Status, Tensor, Variant, VariantExtent, VariantObject, ensure, memory,
+    DType, PartialShape, Result, Shape, Status, Tensor, Variant, VariantExtent, VariantObject, ensure,
+    memory::{self, Kept},
 };
 use tensorfleet_proto::tensorflow::VariantTensorDataProto;
 
@@ -22,6 +23,13 @@ pub(crate) struct TensorList {
     /// The elements; `None` is one that nobody has set, which reads as zeros.
     items: Vec<Option<Tensor>>,
     extent: VariantExtent,
+    /// For the elements.
+    kept: Kept,
+}
+
+/// What keeping an element takes, beyond what is charged for its data.
+fn kept_bytes(item: &Option<Tensor>) -> usize {
+    item.as_ref().map_or(0, Tensor::kept_bytes)
 }
 
 impl VariantObject for TensorList {
@@ -49,13 +57,21 @@ impl VariantObject for TensorList {
 impl TensorList {
     /// An empty list.
     pub(crate) fn new(dtype: DType, element_shape: PartialShape, max_len: Option<usize>) -> TensorList {
-        TensorList { dtype, element_shape, max_len, items: Vec::new(), extent: VariantExtent::default() }
+        TensorList {
+            dtype,
+            element_shape,
+            max_len,
+            items: Vec::new(),
+            extent: VariantExtent::default(),
+            kept: Kept::default(),
+        }
     }
 
     /// With these elements.
     pub(crate) fn with_items(mut self, items: Vec<Option<Tensor>>) -> Result<TensorList> {
         check_len(items.len())?;
         self.extent = VariantExtent::around(items.iter().flatten())?;
+        self.kept = Kept::new(size_of_val(&*items) + items.iter().map(kept_bytes).sum::<usize>())?;
         self.items = items;
         Ok(self)
     }
@@ -98,7 +114,9 @@ impl TensorList {
             let result = change(list)?;
             return Ok((tensor, result));
         }
-        let mut list = TensorList::in_tensor(&tensor)?.into_owned();
+        let list = TensorList::in_tensor(&tensor)?;
+        memory::check_fits(size_of_val(list.items()))?;
+        let mut list = list.into_owned();
         let result = change(&mut list)?;
         Ok((list.into_tensor()?, result))
     }
@@ -159,6 +177,8 @@ impl TensorList {
         }
         check_len(self.len() + 1)?;
         self.extent = self.extent.with(&tensor)?;
+        self.kept.add(size_of::<Option<Tensor>>() + tensor.kept_bytes())?;
+        memory::make_room(&mut self.items, 1)?;
         self.items.push(Some(tensor));
         Ok(())
     }
@@ -170,6 +190,7 @@ impl TensorList {
         if let Some(tensor) = &last {
             self.extent = self.extent.without(tensor);
         }
+        self.kept.remove(size_of::<Option<Tensor>>() + kept_bytes(&last));
         Ok(last)
     }
 
@@ -188,6 +209,8 @@ impl TensorList {
         };
         let extent = item.as_ref().map_or(self.extent, |old| self.extent.without(old));
         self.extent = extent.with(&tensor)?;
+        self.kept.add(tensor.kept_bytes())?;
+        self.kept.remove(kept_bytes(item));
         *item = Some(tensor);
         Ok(())
     }
@@ -196,10 +219,13 @@ impl TensorList {
     pub(crate) fn resize(&mut self, len: usize) -> Result<()> {
         check_len(len)?;
         let more = len.saturating_sub(self.len());
-        memory::check_fits(more.saturating_mul(size_of::<Option<Tensor>>()))?;
+        self.kept.add(more.saturating_mul(size_of::<Option<Tensor>>()))?;
+        memory::make_room(&mut self.items, more)?;
         for tensor in self.items.iter().skip(len).flatten() {
             self.extent = self.extent.without(tensor);
         }
+        let less = self.items.get(len..).unwrap_or_default();
+        self.kept.remove(size_of_val(less) + less.iter().map(kept_bytes).sum::<usize>());
         self.items.resize(len, None);
         Ok(())
     }

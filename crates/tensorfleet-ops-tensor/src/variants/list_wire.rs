@@ -7,7 +7,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
 use prost::encoding::{decode_varint, encode_varint};
-use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, ensure, memory};
 use tensorfleet_proto::tensorflow::{TensorShapeProto, VariantTensorDataProto};
 
 use super::list::{TensorList, check_len};
@@ -40,7 +40,7 @@ pub(crate) fn decode(data: &VariantTensorDataProto) -> Result<TensorList> {
     ensure!(unset <= metadata.remaining() as u64, InvalidArgument, "a list's metadata is cut short");
     let len = data.tensors.len().saturating_add(unset as usize);
     check_len(len)?;
-    let mut is_unset = vec![false; len];
+    let mut is_unset = memory::vec_of(false, len)?;
     for _ in 0..unset {
         let index = number(&mut metadata)?;
         let place = usize::try_from(index).ok().and_then(|index| is_unset.get_mut(index));
@@ -61,7 +61,7 @@ pub(crate) fn decode(data: &VariantTensorDataProto) -> Result<TensorList> {
         .map_err(|error| Status::invalid_argument(format!("a list's element shape is damaged: {error}")))?;
     let element_shape = PartialShape::from_proto(&shape)?;
     let mut tensors = data.tensors.iter();
-    let mut items = Vec::with_capacity(len);
+    let mut items = memory::vec_with_room(len)?;
     for is_unset in is_unset {
         if is_unset {
             items.push(None);

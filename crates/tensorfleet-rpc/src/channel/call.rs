@@ -12,19 +12,7 @@ use super::connection::Connection;
 use super::request_head::request_head;
 use super::{CallOptions, Response};
 use crate::grpc_status;
-use crate::incoming::MessageReader;
-
-/// Sends the message and waits for the answer.
-pub(super) async fn run(
-    connection: &Connection,
-    sender: SendRequest<Bytes>,
-    method: &str,
-    chunks: SmallVec<[Bytes; 2]>,
-    options: &CallOptions<'_>,
-) -> Result<Response> {
-    let (metadata, body) = send(connection, sender, method, chunks, options).await?;
-    receive(connection, method, metadata, body, options).await
-}
+use crate::incoming::{MessageReader, Trust};
 
 /// Sends the message and waits for the beginning of the answer.
 pub(super) async fn send(
@@ -36,7 +24,8 @@ pub(super) async fn send(
 ) -> Result<(HeaderMap, RecvStream)> {
     let failure = |error: h2::Error| connection.failure(method, &error);
     let timeout = options.deadline.map(clock::time_left);
-    let head = request_head(connection.address(), method, timeout, options.metadata)?;
+    let mut head = request_head(connection.address(), method, timeout, options.metadata)?;
+    connection.introduce(head.headers_mut())?;
     let (response, mut body) = sender.send_request(head, false).map_err(failure)?;
     // All slices are queued at once: they are in memory anyway, and the peer's window holds them back.
     let last = chunks.len().saturating_sub(1);
@@ -60,7 +49,8 @@ pub(super) async fn send(
     Ok((head.headers, body))
 }
 
-async fn receive(
+/// Receives the answer.
+pub(super) async fn receive(
     connection: &Connection,
     method: &str,
     metadata: HeaderMap,
@@ -68,7 +58,7 @@ async fn receive(
     options: &CallOptions<'_>,
 ) -> Result<Response> {
     let address = &connection.address().text;
-    let mut reader = MessageReader::new(options.max_response_bytes, options.align);
+    let mut reader = MessageReader::new(options.max_response_bytes, options.align, Trust::Announced);
     while let Some(chunk) = body.data().await {
         let chunk = chunk.map_err(|error| connection.failure(method, &error))?;
         reader

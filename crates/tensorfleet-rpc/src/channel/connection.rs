@@ -6,30 +6,36 @@
 
 use std::fmt;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
+use http::HeaderMap;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use tensorfleet_core::{Status, Unreachable};
+use tensorfleet_core::{Result, Status, Unreachable};
 
 use super::liveness::{Liveness, Silence};
-use super::request_head::request_head;
+use super::request_head::{self, request_head};
 use super::watched_stream::{Arrivals, Preface, Traffic, WatchedStream};
 use super::{Address, ChannelOptions};
 use crate::frame::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_RESETS, PREFIX_BYTES, STREAM_WINDOW_BYTES};
 use crate::grpc_status;
 use crate::transport::local_stream::LocalStream;
+use crate::transport::network::Network;
 use crate::transport::socket::Socket;
 use crate::transport::{same_machine, socket_options};
 
 /// An error's message may take three bytes per byte, and servers add details.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
+/// An attempt to connect that nobody answers makes room for another after this long. Within one the system asks less and less
+/// often, and would be late to find a peer that is back.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(5);
 
 /// An established connection.
 pub(super) struct Connection {
@@ -37,6 +43,9 @@ pub(super) struct Connection {
     address: Arc<Address>,
     arrivals: Arc<Arrivals>,
     pending_calls: AtomicUsize,
+    /// Headers that tell who calls, and whether they have been sent.
+    introduction: Arc<[(String, String)]>,
+    is_introduced: AtomicBool,
     /// Why it was given up, if we did that.
     given_up: OnceLock<Failure>,
 }
@@ -89,6 +98,17 @@ impl Connection {
         PendingCall(self.clone())
     }
 
+    /// Adds the headers that tell who calls to those of the first call.
+    pub(super) fn introduce(&self, headers: &mut HeaderMap) -> Result<()> {
+        if self.is_introduced.load(Relaxed) || self.is_introduced.swap(true, Relaxed) {
+            return Ok(());
+        }
+        for (name, value) in &*self.introduction {
+            request_head::put(headers, name, value)?;
+        }
+        Ok(())
+    }
+
     fn send_probe(&self, method: &str) -> Option<ResponseFuture> {
         let head = request_head(&self.address, method, None, &[]).ok()?;
         let (answer, mut body) = self.send.clone().send_request(head, false).ok()?;
@@ -108,7 +128,12 @@ impl Connection {
             let code = grpc_status::from_reset(reason);
             return Status::new(code, format!("{address} broke {method} off: {reason}"));
         }
-        Status::unavailable(format!("{address}: {} ({method})", loss(error)))
+        let status = Status::unavailable(format!("{address}: {} ({method})", loss(error)));
+        // A peer that closes a connection in peace names the last call that it has looked at; only those after it, and
+        // those that were not sent, fail with this.
+        let is_untouched =
+            error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+        if is_untouched { status.busy() } else { status }
     }
 }
 
@@ -136,47 +161,93 @@ fn loss(error: &h2::Error) -> String {
     }
 }
 
-/// Connects and waits until the peer has shown that it speaks HTTP/2. The error says why not, without the address.
+/// Connects and waits until the peer has shown that it speaks HTTP/2. The error says why not, without the address; `unanswered`
+/// hears of attempts that nobody has answered so far.
 pub(super) async fn connect(
     address: &Arc<Address>,
     options: &ChannelOptions,
     traffic: &Arc<Traffic>,
+    unanswered: impl Fn(Failure),
 ) -> Result<(Arc<Connection>, Driver), Failure> {
-    let stream = match timeout(options.connect_timeout, dial(address)).await {
-        Ok(stream) => stream?,
-        Err(_) => {
-            return Err(Failure::new(format!(
-                "no answer to the attempt to connect for {}: the machine is down or a firewall is in between",
-                seconds(options.connect_timeout)
-            )));
-        }
-    };
+    let dial = || dial(address, options.network.as_deref());
+    let stream = dial_patiently(options.connect_timeout, LONGEST_ATTEMPT, dial, &unanswered).await?;
     socket_options::prepare(&stream);
     let arrivals = Arc::new(Arrivals::new(options.clock.clone()));
     let stream = WatchedStream { inner: stream, traffic: traffic.clone(), arrivals: arrivals.clone() };
-    match timeout(options.handshake_timeout, handshake(stream, &arrivals)).await {
-        Ok(Ok((send, driver))) => {
-            let connection = Connection {
-                send,
-                address: address.clone(),
-                arrivals,
-                pending_calls: AtomicUsize::new(0),
-                given_up: OnceLock::new(),
-            };
-            Ok((Arc::new(connection), driver))
+    let greeted =
+        greet_patiently(options.handshake_timeout, handshake(stream, &arrivals), unanswered).await?;
+    let (send, driver) = greeted.map_err(Failure::new)?;
+    let connection = Connection {
+        send,
+        address: address.clone(),
+        arrivals,
+        pending_calls: AtomicUsize::new(0),
+        introduction: options.introduction.clone(),
+        is_introduced: AtomicBool::new(options.introduction.is_empty()),
+        given_up: OnceLock::new(),
+    };
+    Ok((Arc::new(connection), driver))
+}
+
+/// Waits for the other end's greeting for `patience`.
+async fn greet_patiently<T>(
+    patience: Duration,
+    greeting: impl Future<Output = T>,
+    unanswered: impl Fn(Failure),
+) -> Result<T, Failure> {
+    let mut greeting = pin!(greeting);
+    let mut waited = Duration::ZERO;
+    loop {
+        let part = LONGEST_ATTEMPT.min(patience.saturating_sub(waited));
+        if let Ok(greeted) = timeout(part, &mut greeting).await {
+            return Ok(greeted);
         }
-        Ok(Err(reason)) => Err(Failure::new(reason)),
-        Err(_) => {
-            let silence = seconds(options.handshake_timeout);
-            let text = format!(
-                "it accepts connections but has been silent for {silence}: the process hangs, or does not speak HTTP/2"
-            );
-            Err(Failure::with(text, Unreachable::Silent))
+        waited += part;
+        let silence = seconds(waited);
+        let text = format!(
+            "it accepts connections but has been silent for {silence}: the process hangs, or does not speak HTTP/2"
+        );
+        let failure = Failure::with(text, Unreachable::Silent);
+        if waited >= patience {
+            return Err(failure);
         }
+        unanswered(failure);
     }
 }
 
-async fn dial(address: &Address) -> Result<Socket, Failure> {
+/// Dials until somebody answers, be it with a refusal, or for `patience`.
+async fn dial_patiently<T, D: Future<Output = Result<T, Failure>>>(
+    patience: Duration,
+    longest_attempt: Duration,
+    dial: impl Fn() -> D,
+    unanswered: impl Fn(Failure),
+) -> Result<T, Failure> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let attempt = longest_attempt.min(patience.saturating_sub(waited));
+        if let Ok(answer) = timeout(attempt, dial()).await {
+            return answer;
+        }
+        waited += attempt;
+        let failure = Failure::new(format!(
+            "no answer to the attempt to connect for {}: the machine is down or a firewall is in between",
+            seconds(waited)
+        ));
+        if waited >= patience {
+            return Err(failure);
+        }
+        unanswered(failure);
+    }
+}
+
+async fn dial(address: &Address, network: Option<&dyn Network>) -> Result<Socket, Failure> {
+    match network {
+        Some(network) => network.connect(&address.text).await.map(Socket::Other).map_err(not_connected),
+        None => dial_socket(address).await,
+    }
+}
+
+async fn dial_socket(address: &Address) -> Result<Socket, Failure> {
     let found = match lookup_host(&address.text).await {
         Ok(found) => found,
         Err(error) => {
@@ -191,15 +262,18 @@ async fn dial(address: &Address) -> Result<Socket, Failure> {
         }
         match TcpStream::connect(socket).await {
             Ok(stream) => return Ok(stream.into()),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                let text =
-                    "connection refused: nothing listens there; is the task started, and the port right?";
-                reason = Failure::with(text, Unreachable::Refused);
-            }
-            Err(error) => reason = Failure::new(format!("cannot connect: {error}")),
+            Err(error) => reason = not_connected(error),
         }
     }
     Err(reason)
+}
+
+fn not_connected(error: io::Error) -> Failure {
+    if error.kind() != io::ErrorKind::ConnectionRefused {
+        return Failure::new(format!("cannot connect: {error}"));
+    }
+    let text = "connection refused: nothing listens there; is the task started, and the port right?";
+    Failure::with(text, Unreachable::Refused)
 }
 
 /// Exchanges HTTP/2's prefaces.
@@ -274,5 +348,53 @@ fn seconds(duration: Duration) -> String {
         format!("{:.1} s", duration.as_secs_f64())
     } else {
         format!("{} s", duration.as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    const ATTEMPT: Duration = Duration::from_millis(20);
+
+    /// Dials a peer that answers this attempt with `answer` and none before; what came of it, how many attempts were made, and
+    /// what was heard meanwhile.
+    async fn dialled(
+        patience: Duration,
+        answered: u32,
+        answer: Result<(), Failure>,
+    ) -> (Result<(), String>, u32, Vec<String>) {
+        let (attempts, heard) = (Cell::new(0), RefCell::new(Vec::new()));
+        let dial = || {
+            attempts.set(attempts.get() + 1);
+            let answer = (attempts.get() == answered).then(|| answer.clone());
+            async move {
+                match answer {
+                    Some(answer) => answer,
+                    None => std::future::pending().await,
+                }
+            }
+        };
+        let hear = |failure: Failure| heard.borrow_mut().push(failure.to_string());
+        let result = dial_patiently(patience, ATTEMPT, dial, hear).await;
+        (result.map_err(|failure| failure.to_string()), attempts.get(), heard.into_inner())
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_is_silent_for_a_while_is_dialled_again() {
+        let (result, attempts, heard) = dialled(ATTEMPT * 10, 3, Ok(())).await;
+        assert_eq!((result, attempts, heard.len()), (Ok(()), 3, 2));
+        assert!(heard[0].contains("no answer"), "{heard:?}");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_ends_it_at_once_and_silence_when_patience_does() {
+        let (result, attempts, _) = dialled(ATTEMPT * 10, 1, Err(Failure::new("refused"))).await;
+        assert_eq!((result, attempts), (Err("refused".to_string()), 1));
+        let (result, attempts, heard) = dialled(ATTEMPT * 5 / 2, 9, Ok(())).await;
+        assert!(result.as_ref().is_err_and(|reason| reason.contains("no answer")), "{result:?}");
+        assert_eq!((attempts, heard.len()), (3, 2));
     }
 }

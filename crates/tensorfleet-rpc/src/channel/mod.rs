@@ -3,30 +3,35 @@
 mod call;
 mod connection;
 mod liveness;
+mod patience;
 mod request_head;
 mod response_stream;
 mod watched_stream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::client::SendRequest;
 use http::HeaderMap;
 use http::uri::Authority;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
 use tensorfleet_core::clock::Clock;
-use tensorfleet_core::{Result, Status};
+use tensorfleet_core::{Code, Result, Status, notice};
 
 use crate::frame::MAX_MESSAGE_BYTES;
-use crate::incoming::{Incoming, MessageReader};
+use crate::incoming::{Incoming, MessageReader, Trust};
 use crate::parts::Parts;
-use connection::{Connection, Failure};
+use crate::transport::network::Network;
+use connection::{Connection, Failure, PendingCall};
+use patience::Patience;
 use watched_stream::Traffic;
 
 pub use response_stream::ResponseStream;
@@ -35,6 +40,9 @@ pub use response_stream::ResponseStream;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// … to this, as TensorFlow's do: a peer that starts is found within a second.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A peer that is silent for this long is given up, unless a channel's options say otherwise.
+const PEER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How a channel connects, and after which silence it gives a peer up.
 #[derive(Clone, Debug)]
@@ -49,32 +57,35 @@ pub struct ChannelOptions {
     pub probe_timeout: Duration,
     /// The method a probe calls, with an empty message; what it answers does not matter.
     pub probe_method: String,
+    /// For how long a call that the peer refuses for now is made again, unless its deadline is earlier.
+    pub busy_timeout: Duration,
+    /// Headers that tell the peer who calls, sent with the first call of each connection.
+    pub introduction: Arc<[(String, String)]>,
     /// Measures silence, and the pauses between attempts to connect.
     pub clock: Clock,
+    /// Connects instead of the sockets of this machine.
+    pub network: Option<Arc<dyn Network>>,
 }
 
 impl Default for ChannelOptions {
     fn default() -> ChannelOptions {
-        ChannelOptions {
-            connect_timeout: Duration::from_secs(5),
-            handshake_timeout: Duration::from_secs(5),
-            probe_after: Duration::from_secs(5),
-            probe_timeout: Duration::from_secs(10),
-            probe_method: "/tensorflow.WorkerService/GetStatus".to_string(),
-            clock: Clock::system(),
-        }
+        ChannelOptions::with_peer_timeout(PEER_TIMEOUT)
     }
 }
 
 impl ChannelOptions {
-    /// Gives a peer up after about this much silence.
+    /// Gives a peer up after about this much silence, whether there was a connection before or not.
     pub fn with_peer_timeout(timeout: Duration) -> ChannelOptions {
         ChannelOptions {
             connect_timeout: timeout,
             handshake_timeout: timeout,
             probe_after: timeout / 3,
             probe_timeout: timeout - timeout / 3,
-            ..ChannelOptions::default()
+            probe_method: "/tensorflow.WorkerService/GetStatus".to_string(),
+            busy_timeout: Duration::from_secs(60),
+            introduction: Arc::default(),
+            clock: Clock::system(),
+            network: None,
         }
     }
 }
@@ -85,7 +96,7 @@ pub struct CallOptions<'a> {
     /// When to give up with DEADLINE_EXCEEDED; the peer is told.
     pub deadline: Option<Instant>,
     /// Whether to wait, up to the deadline, for a peer that cannot be reached, or to fail at once with UNAVAILABLE. A
-    /// call that has been sent is never sent again.
+    /// call that the peer has looked at is never sent again.
     pub wait_for_ready: bool,
     /// Additional request headers.
     pub metadata: &'a [(&'a str, &'a str)],
@@ -143,6 +154,8 @@ struct Shared {
     state: watch::Sender<State>,
     traffic: Arc<Traffic>,
     calls: AtomicU32,
+    /// Whether it was said that the peer refuses calls, and none has succeeded since.
+    is_busy: AtomicBool,
 }
 
 /// Where the peer is.
@@ -189,6 +202,7 @@ impl Channel {
             state: watch::channel(State::Idle(None)).0,
             traffic: Arc::default(),
             calls: AtomicU32::new(0),
+            is_busy: AtomicBool::new(false),
         };
         Ok(Channel { shared: Arc::new(shared), tasks: Arc::default() })
     }
@@ -203,9 +217,8 @@ impl Channel {
         let chunks = message.into_chunks(method)?;
         let _outstanding = Outstanding::new(&self.shared.calls);
         let work = async {
-            let (connection, sender) = self.connected(options.wait_for_ready).await?;
-            let _pending = connection.begin_call();
-            call::run(&connection, sender, method, chunks, &options).await
+            let call = self.begin(method, &chunks, &options).await?;
+            call::receive(&call.connection, method, call.metadata, call.body, &options).await
         };
         let Some(deadline) = options.deadline else { return work.await };
         match timeout_at(deadline.into(), work).await {
@@ -223,17 +236,59 @@ impl Channel {
     ) -> Result<ResponseStream> {
         let chunks = message.into_chunks(method)?;
         let _outstanding = Outstanding::new(&self.shared.calls);
-        let (connection, sender) = self.connected(options.wait_for_ready).await?;
-        let pending = connection.begin_call();
-        let (_, body) = call::send(&connection, sender, method, chunks, &options).await?;
+        let call = self.begin(method, &chunks, &options).await?;
         Ok(ResponseStream {
-            connection,
+            connection: call.connection,
             method,
-            body,
-            reader: MessageReader::new(options.max_response_bytes, options.align),
+            body: call.body,
+            reader: MessageReader::new(options.max_response_bytes, options.align, Trust::Announced),
             arrived: Bytes::new(),
-            _pending: pending,
+            _pending: call.pending,
         })
+    }
+
+    /// Sends a message and waits for the beginning of its answer. A peer that refuses it for now is asked again.
+    async fn begin(
+        &self,
+        method: &str,
+        chunks: &SmallVec<[Bytes; 2]>,
+        options: &CallOptions<'_>,
+    ) -> Result<BegunCall> {
+        let mut patience = Patience::new(self.shared.options.busy_timeout, options.deadline);
+        loop {
+            let (connection, sender) = self.connected(options.wait_for_ready).await?;
+            let pending = connection.begin_call();
+            match call::send(&connection, sender, method, chunks.clone(), options).await {
+                Ok((metadata, body)) => {
+                    if patience.was_refused() {
+                        self.shared.is_busy.store(false, Relaxed);
+                    }
+                    return Ok(BegunCall { connection, pending, metadata, body });
+                }
+                Err(status) => {
+                    let refusal = Some(&status).filter(|status| status.code() == Code::ResourceExhausted);
+                    let reason = refusal.map(|status| status.text().to_string());
+                    let pause = patience.pause(status, self.shared.options.clock.now())?;
+                    self.say_busy(method, reason.as_deref());
+                    drop(pending);
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    /// Says that the peer refuses calls, once.
+    #[cold]
+    fn say_busy(&self, method: &str, reason: Option<&str>) {
+        // A connection that is closed in peace is nobody's concern.
+        let Some(reason) = reason else { return };
+        if !self.shared.is_busy.swap(true, Relaxed) {
+            notice::warn(format!(
+                "{} refuses {method} for now, and is asked again for up to {} s: {reason}",
+                self.address(),
+                self.shared.options.busy_timeout.as_secs()
+            ));
+        }
     }
 
     /// Why there is no connection, if the last attempt failed or the last connection was lost. Without the address.
@@ -328,10 +383,21 @@ impl Channel {
     }
 }
 
+/// A call whose answer has begun.
+struct BegunCall {
+    connection: Arc<Connection>,
+    pending: PendingCall,
+    metadata: HeaderMap,
+    body: RecvStream,
+}
+
 /// Connects, then drives the connection to its end.
 async fn keep_connected(shared: Arc<Shared>) {
     let abandoned = AbandonedAttempt(&shared);
-    let outcome = connection::connect(&shared.address, &shared.options, &shared.traffic).await;
+    let outcome = {
+        let unanswered = |reason| shared.unanswered(reason);
+        connection::connect(&shared.address, &shared.options, &shared.traffic, unanswered).await
+    };
     std::mem::forget(abandoned);
     match outcome {
         Err(reason) => {
@@ -348,6 +414,17 @@ async fn keep_connected(shared: Arc<Shared>) {
 }
 
 impl Shared {
+    /// Notes that nobody has answered so far: those who ask what is wrong want to know before the attempt is given up.
+    fn unanswered(&self, reason: Failure) {
+        self.state.send_if_modified(|state| {
+            if let State::Connecting { last, .. } = state {
+                *last = Some(reason);
+            }
+            // It is still connecting: nobody waits for this.
+            false
+        });
+    }
+
     /// Notes that an attempt to connect has failed.
     fn failed(&self, reason: Failure) {
         self.state.send_modify(|state| {

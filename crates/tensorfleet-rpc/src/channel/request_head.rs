@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TE};
 use http::uri::{PathAndQuery, Scheme};
-use http::{Method, Uri, Version};
+use http::{HeaderMap, Method, Uri, Version};
 
 use tensorfleet_core::{Result, Status, bail};
 
@@ -37,10 +37,16 @@ pub(super) fn request_head(
         headers.insert("grpc-timeout", value);
     }
     for (name, value) in metadata {
-        let (Ok(header), Ok(content)) = (HeaderName::try_from(*name), HeaderValue::try_from(*value)) else {
-            bail!(InvalidArgument, "'{name}: {value}' cannot be sent as metadata");
-        };
-        headers.append(header, content);
+        put(headers, name, value)?;
     }
     Ok(head)
+}
+
+/// Adds a header.
+pub(super) fn put(headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
+    let (Ok(header), Ok(content)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else {
+        bail!(InvalidArgument, "'{name}: {value}' cannot be sent as metadata");
+    };
+    headers.append(header, content);
+    Ok(())
 }

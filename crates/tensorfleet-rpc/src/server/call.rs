@@ -2,21 +2,24 @@
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures_util::FutureExt;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts as Head;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use tokio::time::{timeout, timeout_at};
 
-use tensorfleet_core::{Result, Status, bail, clock};
+use tensorfleet_core::clock::{self, Clock};
+use tensorfleet_core::{Result, Status, bail};
 
 use super::admission::Admitted;
+use super::pace::Pace;
 use super::reply_body::ReplyBody;
-use super::{Connection, Handler, MethodInfo, Reply, Request, Service};
-use crate::incoming::{Incoming, MessageReader};
+use super::{Handler, MethodInfo, Reply, Request, ServedConnection, Service};
+use crate::incoming::{Incoming, MessageReader, Need, Trust};
 use crate::{grpc_status, grpc_timeout};
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
@@ -25,22 +28,34 @@ const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encodin
 type Answer = http::Response<ReplyBody>;
 
 /// Answers a request of either kind. Never fails: a failure is an answer, too.
-pub(super) async fn answer(
-    service: Service,
-    connection: Connection,
-    request: http::Request<HttpBody>,
-) -> Result<Answer, Infallible> {
-    let Service { handler, admission } = service;
+pub(super) async fn answer(service: Service, request: http::Request<HttpBody>) -> Result<Answer, Infallible> {
+    let open = service.connection.activity.begin();
+    let mut answer = answer_either(&service, request).await;
+    answer.body_mut().keep_open(open);
+    Ok(answer)
+}
+
+async fn answer_either(service: &Service, request: http::Request<HttpBody>) -> Answer {
+    let Service { handler, admission, connection } = service;
     let content_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     if !content_type.is_some_and(|value| value.starts_with(GRPC.as_bytes())) {
-        return Ok(answer_page(&*handler, request.method(), request.uri().path()));
+        return answer_page(&**handler, request.method(), request.uri().path());
+    }
+    // Whatever a browser can be made to send comes by HTTP/1.
+    if request.version() != Version::HTTP_2 {
+        return plain_text(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC is spoken by HTTP/2 only\n");
     }
     let (head, body) = request.into_parts();
-    let (method, peer) = (short_name(head.uri.path()), connection.peer());
+    let (method, peer) = (short_name(head.uri.path()), connection.connection.peer());
+    if !connection.is_member.load(Relaxed) && handler.is_member(peer, &head.headers) {
+        connection.is_member.store(true, Relaxed);
+    }
     let outcome = async {
+        let Some(info) = handler.method(&method) else { bail!(Unimplemented, "there is no method {method}") };
+        let is_member = connection.is_member.load(Relaxed);
         // Held until the handler is done with the message.
-        let mut admitted = admission.begin()?;
-        call(&*handler, connection, &method, head, body, &mut admitted).await
+        let mut admitted = admission.begin(&connection.share, is_member, info.is_vital)?;
+        call(&**handler, connection, &method, info, head, body, &mut admitted).await
     };
     let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| {
@@ -51,9 +66,9 @@ pub(super) async fn answer(
     });
     let body = outcome.and_then(|reply| {
         let chunks = reply.message.into_chunks(&method)?;
-        Ok((ReplyBody::message(chunks, reply.more), reply.metadata))
+        Ok((ReplyBody::message(chunks, reply.more, &connection.unread), reply.metadata))
     });
-    Ok(match body {
+    match body {
         Ok((body, metadata)) => {
             let mut answer = http::Response::new(body);
             *answer.headers_mut() = metadata;
@@ -64,7 +79,7 @@ pub(super) async fn answer(
             handler.failed(&method, peer, &status);
             answer_error(&status)
         }
-    })
+    }
 }
 
 /// TensorFlow's services are declared in package `tensorflow.grpc` and live on the wire without it; some builds did not
@@ -78,13 +93,13 @@ fn short_name(path: &str) -> String {
 
 async fn call(
     handler: &dyn Handler,
-    connection: Connection,
+    served: &ServedConnection,
     method: &str,
+    info: MethodInfo,
     head: Head,
     body: HttpBody,
     admitted: &mut Admitted<'_>,
 ) -> Result<Reply> {
-    let Some(info) = handler.method(method) else { bail!(Unimplemented, "there is no method {method}") };
     let deadline = match head.headers.get("grpc-timeout") {
         None => None,
         Some(value) => match value.to_str().ok().and_then(grpc_timeout::parse) {
@@ -95,8 +110,13 @@ async fn call(
     };
     let work = async {
         let message = receive(body, info, admitted).await.map_err(|status| status.context(method))?;
-        let metadata = head.headers;
-        handler.call(Request { method: method.to_string(), metadata, deadline, connection, message }).await
+        if !info.is_vital {
+            served.unread.room().await;
+        }
+        let (metadata, connection) = (head.headers, served.connection.clone());
+        let request = Request { method: method.to_string(), metadata, deadline, connection, message };
+        // Whatever was refused on the way of a call that has begun: this one may not be sent again.
+        handler.call(request).await.map_err(Status::not_busy)
     };
     match deadline {
         None => work.await,
@@ -107,20 +127,22 @@ async fn call(
 }
 
 async fn receive(mut body: HttpBody, info: MethodInfo, admitted: &mut Admitted<'_>) -> Result<Incoming> {
-    let mut reader = MessageReader::new(info.max_message_bytes, info.align);
-    let stall_timeout = admitted.stall_timeout();
+    let clock = Clock::system();
+    let mut reader = MessageReader::new(info.max_message_bytes, info.align, Trust::Arrived);
+    let mut pace = Pace::new(admitted.stall_timeout(), clock.now());
     loop {
-        let Ok(frame) = timeout(stall_timeout, body.frame()).await else {
-            bail!(
-                DeadlineExceeded,
-                "no bytes for {} s in the middle of a message",
-                stall_timeout.as_secs_f64()
-            );
+        let Ok(frame) = timeout(pace.left(clock.now()), body.frame()).await else {
+            pace.look(admitted.bytes(), clock.now())?;
+            continue;
         };
         match frame {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
-                    reader.push(data, |len| admitted.grow(len))?;
+                    pace.advanced(data.len(), clock.now());
+                    reader.push(data, |need| match need {
+                        Need::Announced(len) => admitted.announce(len),
+                        Need::Memory(bytes) => admitted.hold(bytes),
+                    })?;
                 }
             }
             Some(Err(error)) => bail!(Cancelled, "the client went away in the middle of a message: {error}"),
@@ -139,6 +161,13 @@ fn answer_error(status: &Status) -> Answer {
     answer
 }
 
+fn plain_text(status: StatusCode, text: &'static str) -> Answer {
+    let mut answer = http::Response::new(ReplyBody::page(text.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    answer
+}
+
 fn answer_page(handler: &dyn Handler, method: &Method, path: &str) -> Answer {
     if method != Method::GET {
         let mut answer = http::Response::new(ReplyBody::empty());
@@ -147,15 +176,15 @@ fn answer_page(handler: &dyn Handler, method: &Method, path: &str) -> Answer {
         return answer;
     }
     let page = std::panic::catch_unwind(AssertUnwindSafe(|| handler.page(path)));
-    let (status, content_type, body) = match page {
-        Ok(Some(page)) => (StatusCode::OK, page.content_type, page.body),
-        Ok(None) => (StatusCode::NOT_FOUND, "text/plain", "there is no such page\n".into()),
-        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "the page failed\n".into()),
-    };
-    let mut answer = http::Response::new(ReplyBody::page(body));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer
+    match page {
+        Ok(Some(page)) => {
+            let mut answer = http::Response::new(ReplyBody::page(page.body));
+            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(page.content_type));
+            answer
+        }
+        Ok(None) => plain_text(StatusCode::NOT_FOUND, "there is no such page\n"),
+        Err(_) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, "the page failed\n"),
+    }
 }
 
 #[cfg(test)]

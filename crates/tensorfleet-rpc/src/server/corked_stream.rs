@@ -10,23 +10,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
+use super::authority_blanks::AuthorityBlanks;
 use crate::transport::local_stream::LocalStream;
 use crate::transport::socket::Socket;
 
 /// A connection's cork.
 pub(super) enum Cork {
-    Tcp(TcpCork),
+    Tcp(Arc<TcpCork>),
     /// This one keeps what is written by itself.
     SameMachine(Arc<LocalStream>),
+    /// A network that knows of none.
+    None,
 }
 
 /// A cork that the system knows: while it is in, only full packets are sent.
 pub(super) struct TcpCork {
-    /// The same socket once more. Without it nothing is ever corked.
-    socket: Option<socket2::Socket>,
+    /// The half that writes, shared with the stream: a descriptor of its own for the cork would be one more for each
+    /// connection. Only the connection's own task touches it, so nobody ever waits for the lock.
+    writer: Mutex<OwnedWriteHalf>,
     /// Only the connection's own task touches it.
     is_in: AtomicBool,
 }
@@ -47,29 +53,20 @@ impl TcpCork {
     /// What the system does not support is left out: it only makes more packets.
     fn set(&self, is_in: bool) {
         #[cfg(target_os = "linux")]
-        let _ = self.socket.as_ref().map(|socket| socket.set_tcp_cork(is_in));
+        let _ = SockRef::from(self.writer.lock().as_ref()).set_tcp_cork(is_in);
         #[cfg(not(target_os = "linux"))]
         let _ = is_in;
     }
 }
 
 impl Cork {
-    fn of(socket: &Socket) -> Cork {
-        match socket {
-            Socket::Tcp(stream) => Cork::Tcp(TcpCork {
-                socket: SockRef::from(stream).try_clone().ok(),
-                is_in: AtomicBool::new(false),
-            }),
-            Socket::SameMachine(stream) => Cork::SameMachine(stream.clone()),
-        }
-    }
-
     fn pull(&self, context: &mut Context<'_>) {
         match self {
             Cork::Tcp(cork) => cork.pull(),
             // What finds no room now is written when there is some: the task is woken then. An error is one that the
             // connection meets as well.
             Cork::SameMachine(stream) => drop(stream.poll_flush(context)),
+            Cork::None => {}
         }
     }
 
@@ -87,14 +84,31 @@ impl Cork {
 
 /// A connection with a cork.
 pub(super) struct CorkedStream {
-    inner: Socket,
-    cork: Arc<Cork>,
+    socket: CorkedSocket,
+    /// As long as it is looked for.
+    authority_blanks: Option<AuthorityBlanks>,
+}
+
+enum CorkedSocket {
+    Tcp { reader: OwnedReadHalf, cork: Arc<TcpCork> },
+    Other(Socket),
 }
 
 impl CorkedStream {
-    pub(super) fn new(inner: Socket) -> (CorkedStream, Arc<Cork>) {
-        let cork = Arc::new(Cork::of(&inner));
-        (CorkedStream { inner, cork: cork.clone() }, cork)
+    pub(super) fn new(socket: Socket) -> (CorkedStream, Cork) {
+        let (socket, cork) = match socket {
+            Socket::Tcp(stream) => {
+                let (reader, writer) = stream.into_split();
+                let cork = TcpCork { writer: Mutex::new(writer), is_in: AtomicBool::new(false) };
+                let cork = Arc::new(cork);
+                (CorkedSocket::Tcp { reader, cork: cork.clone() }, Cork::Tcp(cork))
+            }
+            Socket::SameMachine(stream) => {
+                (CorkedSocket::Other(Socket::SameMachine(stream.clone())), Cork::SameMachine(stream))
+            }
+            Socket::Other(stream) => (CorkedSocket::Other(Socket::Other(stream)), Cork::None),
+        };
+        (CorkedStream { socket, authority_blanks: Some(AuthorityBlanks::new()) }, cork)
     }
 }
 
@@ -104,33 +118,50 @@ impl AsyncRead for CorkedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let progress = match &mut self.socket {
+            CorkedSocket::Tcp { reader, .. } => Pin::new(reader).poll_read(context, buffer),
+            CorkedSocket::Other(socket) => Pin::new(socket).poll_read(context, buffer),
+        };
+        if let (Some(blanks), true) = (&mut self.authority_blanks, progress.is_ready())
+            && !blanks.overwrite(&mut buffer.filled_mut()[before..])
+        {
+            self.authority_blanks = None;
+        }
+        progress
     }
 }
 
 impl AsyncWrite for CorkedStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().socket {
+            CorkedSocket::Tcp { cork, .. } => Pin::new(&mut *cork.writer.lock()).poll_write(context, bytes),
+            CorkedSocket::Other(socket) => Pin::new(socket).poll_write(context, bytes),
+        }
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // A message that is not small has a slice of its own; what is small, `h2` writes together by itself.
-        if let (Cork::Tcp(cork), true) = (&*self.cork, slices.len() > 1) {
-            cork.put_in();
+        match &mut self.get_mut().socket {
+            CorkedSocket::Tcp { cork, .. } => {
+                // A message that is not small has a slice of its own; what is small, `h2` writes together by itself.
+                if slices.len() > 1 {
+                    cork.put_in();
+                }
+                Pin::new(&mut *cork.writer.lock()).poll_write_vectored(context, slices)
+            }
+            CorkedSocket::Other(socket) => Pin::new(socket).poll_write_vectored(context, slices),
         }
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
+        match &self.socket {
+            CorkedSocket::Tcp { .. } => true,
+            CorkedSocket::Other(socket) => socket.is_write_vectored(),
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -138,8 +169,11 @@ impl AsyncWrite for CorkedStream {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().socket {
+            CorkedSocket::Tcp { cork, .. } => Pin::new(&mut *cork.writer.lock()).poll_shutdown(context),
+            CorkedSocket::Other(socket) => Pin::new(socket).poll_shutdown(context),
+        }
     }
 }
 
@@ -181,6 +215,6 @@ mod tests {
         };
         let ((), bytes) = tokio::join!(write, read);
         assert_eq!(&bytes, b"message trailers");
-        assert!(!matches!(&*cork, Cork::Tcp(cork) if cork.is_in.load(Relaxed)));
+        assert!(!matches!(&cork, Cork::Tcp(cork) if cork.is_in.load(Relaxed)));
     }
 }

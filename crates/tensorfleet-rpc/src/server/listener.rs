@@ -1,19 +1,26 @@
 //! [`Listener`]: a bound port, the shorter way to it on the same machine, and a helpful error where there is none.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixListener;
 
 use tensorfleet_core::{Code, Result, Status};
 
+use crate::transport::network::{Arrivals, Network};
 use crate::transport::{port_owner, same_machine};
 
-/// A socket that accepts connections once it is served.
+/// What accepts connections once it is served.
 #[derive(Debug)]
 pub struct Listener {
-    inner: std::net::TcpListener,
-    same_machine: Option<UnixListener>,
+    pub(super) source: Source,
     address: SocketAddr,
+}
+
+/// Where connections come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    Sockets(std::net::TcpListener, Option<UnixListener>),
+    Network(Arrivals),
 }
 
 impl Listener {
@@ -22,13 +29,16 @@ impl Listener {
         bind(address).map_err(|error| explain(address, &error))
     }
 
+    /// Listens on a port of `network`.
+    pub fn on(network: &dyn Network, port: u16) -> Result<Listener> {
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        let arrivals = network.listen(port).map_err(|error| explain(&address.to_string(), &error))?;
+        Ok(Listener { source: Source::Network(arrivals), address })
+    }
+
     /// The address with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    pub(crate) fn into_std(self) -> (std::net::TcpListener, Option<UnixListener>) {
-        (self.inner, self.same_machine)
     }
 }
 
@@ -37,7 +47,7 @@ fn bind(address: &str) -> io::Result<Listener> {
     let inner = std::net::TcpListener::bind(address)?;
     inner.set_nonblocking(true)?;
     let address = inner.local_addr()?;
-    Ok(Listener { inner, same_machine: same_machine::listen(address), address })
+    Ok(Listener { source: Source::Sockets(inner, same_machine::listen(address)), address })
 }
 
 fn explain(address: &str, error: &io::Error) -> Status {

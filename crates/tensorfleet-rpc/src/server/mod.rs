@@ -5,16 +5,23 @@
 //! answer: the client cancelled the call or went away, or the deadline passed.
 
 mod admission;
+mod authority_blanks;
 mod call;
 mod connection;
 mod corked_stream;
 mod listener;
+mod open_connections;
+mod pace;
 mod reply_body;
+mod unread;
 
+use std::collections::HashSet;
+use std::error::Error;
 use std::future::{Future, pending};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -27,22 +34,29 @@ use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{Result, Status};
 
 use crate::frame::{
-    CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_MESSAGE_BYTES, MAX_RESETS, STREAM_WINDOW_BYTES,
+    CONNECTION_WINDOW_BYTES, FRAME_BYTES, MAX_MESSAGE_BYTES, MAX_RESETS, MAX_UNSEEN_RESETS,
+    STREAM_WINDOW_BYTES,
 };
 use crate::incoming::Incoming;
 use crate::parts::Parts;
 use crate::transport::local_stream::LocalStream;
+use crate::transport::network::Arrivals;
 use crate::transport::socket::Socket;
 use crate::transport::socket_options;
-use admission::Admission;
+use admission::{Admission, Share};
 use corked_stream::CorkedStream;
+use listener::Source;
+use open_connections::{Activity, OpenConnections};
+use unread::{AllUnread, Unread};
 
 pub use admission::Limits;
-pub use connection::{Connection, ConnectionGuard, Peer};
+pub use connection::{Connection, ConnectionGuard, ConnectionId, Ending, Origin, Peer};
 pub use listener::Listener;
 
 /// Requests have a dozen short headers; more is no gRPC client.
@@ -50,6 +64,9 @@ const MAX_HEADER_BYTES: u32 = 16 << 10;
 
 /// How much of an answer may be queued for a slow connection before its body is asked for more.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
+
+/// How many idle connections are closed when descriptors have run out although there are not too many connections.
+const SHORTAGE_STEP: usize = 16;
 
 /// What a server does with calls.
 pub trait Handler: Send + Sync + 'static {
@@ -62,6 +79,18 @@ pub trait Handler: Send + Sync + 'static {
     /// Hears of a call that was answered with an error, so that it can be logged.
     fn failed(&self, method: &str, peer: Peer, status: &Status) {
         let _ = (method, peer, status);
+    }
+
+    /// Whether a client is a member of the cluster, for which some room is kept: by where it comes from, and by the headers of
+    /// its requests. Asked with each request of a connection until the answer is yes.
+    fn is_member(&self, peer: Peer, metadata: &HeaderMap) -> bool {
+        let _ = (peer, metadata);
+        false
+    }
+
+    /// The connections of clients for whom something is kept: these are not closed for being idle.
+    fn connections_in_use(&self) -> HashSet<ConnectionId> {
+        HashSet::new()
     }
 
     /// Answers a plain HTTP GET of `path`; `None` means that there is no such page.
@@ -79,11 +108,14 @@ pub struct MethodInfo {
     /// The path of field numbers to the contents of the biggest tensor, which will be aligned in memory; empty if there
     /// is none.
     pub align: &'static [u32],
+    /// Whether it is answered however busy the server is: it frees something or tells how the server is, its message is
+    /// small, and it waits for nothing.
+    pub is_vital: bool,
 }
 
 impl Default for MethodInfo {
     fn default() -> MethodInfo {
-        MethodInfo { max_message_bytes: MAX_MESSAGE_BYTES, align: &[] }
+        MethodInfo { max_message_bytes: MAX_MESSAGE_BYTES, align: &[], is_vital: false }
     }
 }
 
@@ -138,23 +170,41 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
     stop_timeout: Duration,
 ) -> Result<()> {
-    let acceptor =
+    let mut acceptor =
         Acceptor::open(listener).map_err(|error| Status::internal(format!("cannot listen: {error}")))?;
     let builder = Arc::new(http_settings(limits));
     let admission = Admission::new(limits);
+    let all_unread = AllUnread::new(limits.max_pending_bytes);
+    let (clock, mut open) = (Clock::system(), OpenConnections::new(limits));
+    let in_use = || handler.connections_in_use();
     let (stop, stopping) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
+    let mut sweeps = interval(sweep_interval(limits));
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             accepted = acceptor.accept() => match accepted {
                 Ok((socket, peer)) => {
-                    let service = Service { handler: handler.clone(), admission: admission.clone() };
+                    let (connection, guard) = Connection::new(peer);
+                    let served = ServedConnection {
+                        activity: open.add(connection.id(), clock.now()),
+                        share: admission.share(connection.origin()),
+                        unread: all_unread.connection(),
+                        is_member: AtomicBool::new(false),
+                        connection,
+                    };
+                    open.make_room(clock.now(), 0, in_use);
+                    let service = Service {
+                        handler: handler.clone(),
+                        admission: admission.clone(),
+                        connection: Arc::new(served),
+                    };
                     connections.spawn(serve_connection(
                         builder.clone(),
                         socket,
-                        peer,
+                        guard,
                         service,
                         stopping.clone(),
                     ));
@@ -162,10 +212,17 @@ pub async fn serve(
                 Err(error) => {
                     // Out of file descriptors, most likely: wait for some to be closed.
                     tracing::warn!("cannot accept a connection: {error}");
+                    open.make_room(clock.now(), SHORTAGE_STEP, in_use);
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
-            Some(_) = connections.join_next() => {}
+            Some(ended) = connections.join_next() => {
+                // A task that panicked, which none does, leaves its entry; the entry ends nothing.
+                if let Ok(id) = ended {
+                    open.remove(id);
+                }
+            }
+            _ = sweeps.tick() => open.sweep(clock.now(), in_use),
         }
     }
     drop(acceptor);
@@ -178,28 +235,47 @@ pub async fn serve(
     Ok(())
 }
 
-/// Accepts connections, by TCP and from processes of this machine.
-struct Acceptor {
-    network: TcpListener,
-    same_machine: Option<UnixListener>,
+/// How often to look for connections that are idle: often enough to be in time.
+fn sweep_interval(limits: Limits) -> Duration {
+    let shortest = limits.first_request_timeout.min(limits.idle_timeout);
+    (shortest / 8).clamp(Duration::from_millis(10), Duration::from_secs(1))
+}
+
+/// Accepts connections, by TCP and from processes of this machine, or by another network.
+enum Acceptor {
+    Sockets { network: TcpListener, same_machine: Option<UnixListener> },
+    Network(Arrivals),
 }
 
 impl Acceptor {
     fn open(listener: Listener) -> io::Result<Acceptor> {
-        let (network, same_machine) = listener.into_std();
-        let same_machine = same_machine.map(UnixListener::from_std).transpose()?;
-        Ok(Acceptor { network: TcpListener::from_std(network)?, same_machine })
+        match listener.source {
+            Source::Sockets(network, same_machine) => Ok(Acceptor::Sockets {
+                same_machine: same_machine.map(UnixListener::from_std).transpose()?,
+                network: TcpListener::from_std(network)?,
+            }),
+            Source::Network(arrivals) => Ok(Acceptor::Network(arrivals)),
+        }
     }
 
-    async fn accept(&self) -> io::Result<(Socket, Peer)> {
+    async fn accept(&mut self) -> io::Result<(Socket, Peer)> {
+        let (network, same_machine) = match self {
+            Acceptor::Sockets { network, same_machine } => (network, same_machine),
+            Acceptor::Network(arrivals) => {
+                return match arrivals.recv().await {
+                    Some((stream, address)) => Ok((Socket::Other(stream), Peer::Address(address))),
+                    None => pending().await,
+                };
+            }
+        };
         let same_machine = async {
-            match &self.same_machine {
+            match same_machine {
                 Some(listener) => listener.accept().await,
                 None => pending().await,
             }
         };
         tokio::select! {
-            accepted = self.network.accept() => {
+            accepted = network.accept() => {
                 accepted.map(|(stream, address)| (Socket::Tcp(stream), Peer::Address(address)))
             }
             accepted = same_machine => {
@@ -221,7 +297,7 @@ fn http_settings(limits: Limits) -> auto::Builder<TokioExecutor> {
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_concurrent_streams(limits.max_streams())
-        .max_pending_accept_reset_streams(MAX_RESETS)
+        .max_pending_accept_reset_streams(MAX_UNSEEN_RESETS)
         .max_local_error_reset_streams(MAX_RESETS)
         .max_header_list_size(MAX_HEADER_BYTES)
         .max_send_buf_size(SEND_BUFFER_BYTES)
@@ -234,24 +310,36 @@ fn http_settings(limits: Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// What all connections share.
+/// What all requests of a connection share.
 #[derive(Clone)]
 struct Service {
     handler: Arc<dyn Handler>,
     admission: Arc<Admission>,
+    connection: Arc<ServedConnection>,
+}
+
+/// A connection, and what its requests have and take.
+struct ServedConnection {
+    connection: Connection,
+    activity: Arc<Activity>,
+    share: Arc<Share>,
+    unread: Arc<Unread>,
+    /// Whether its client has shown that it is a member of the cluster.
+    is_member: AtomicBool,
 }
 
 async fn serve_connection(
     builder: Arc<auto::Builder<TokioExecutor>>,
     socket: Socket,
-    peer: Peer,
+    // Ended at the end of this function, which is how calls learn that the connection has closed.
+    open: ConnectionGuard,
     service: Service,
     mut stopping: watch::Receiver<bool>,
-) {
+) -> ConnectionId {
     socket_options::prepare(&socket);
-    // Held until the end of this function: its end is how calls learn that the connection has closed.
-    let (connection, _open) = Connection::new(peer);
-    let service = service_fn(|request| call::answer(service.clone(), connection.clone(), request));
+    let connection = service.connection.clone();
+    let (id, peer) = (connection.connection.id(), connection.connection.peer());
+    let service = service_fn(|request| call::answer(service.clone(), request));
     let (stream, cork) = CorkedStream::new(socket);
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let stopped = async { drop(stopping.wait_for(|&stopping| stopping).await) };
@@ -262,10 +350,41 @@ async fn serve_connection(
                 serving.as_mut().graceful_shutdown();
                 serving.await
             }
+            grace = connection.activity.told_to_end() => {
+                serving.as_mut().graceful_shutdown();
+                loop {
+                    match timeout(grace, &mut serving).await {
+                        Ok(result) => break result,
+                        // A call that came before its client heard of it is answered.
+                        Err(_) if connection.activity.has_open_calls() => {}
+                        // A client that reads nothing never hears of it.
+                        Err(_) => break Ok(()),
+                    }
+                }
+            }
         }
     };
     let result = cork.pull_at_each_pause(served).await;
-    if let Err(error) = result {
+    if let Err(error) = &result {
         tracing::debug!("the connection from {peer} failed: {error}");
     }
+    let ending = match result {
+        // It was idle, and its client may not have noticed.
+        _ if connection.activity.is_ending() => Ending::ByServer,
+        Ok(()) => Ending::ByPeer,
+        Err(error) => ending_of(&*error),
+    };
+    open.end(ending);
+    id
+}
+
+/// What a failure says about the client: whether its system has spoken, or has fallen silent.
+fn ending_of(failure: &(dyn Error + 'static)) -> Ending {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    let mut causes = std::iter::successors(Some(failure), |&cause| cause.source());
+    let is_silence = |error: &io::Error| {
+        matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown)
+    };
+    let is_lost = causes.any(|cause| cause.downcast_ref().is_some_and(is_silence));
+    if is_lost { Ending::Lost } else { Ending::ByPeer }
 }

@@ -59,8 +59,8 @@ fn name(address: SocketAddr) -> Option<SockAddr> {
     SockAddr::unix(format!("\0tensorfleet/{address}")).ok()
 }
 
-/// Only an address of this machine can be bound to.
-fn is_of_this_machine(ip: IpAddr) -> bool {
+/// Whether an address is of this machine: only such a one can be bound to.
+pub fn is_of_this_machine(ip: IpAddr) -> bool {
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 

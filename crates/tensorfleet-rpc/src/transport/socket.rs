@@ -1,4 +1,4 @@
-//! [`Socket`]: a connection to another process, by TCP or by the shorter way of one machine.
+//! [`Socket`]: a connection to another process, by TCP, by the shorter way of one machine, or by a network of its own.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,12 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::local_stream::LocalStream;
+use super::network::ByteStream;
 
 /// A connected stream.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
     SameMachine(Arc<LocalStream>),
+    Other(Box<dyn ByteStream>),
 }
 
 impl From<TcpStream> for Socket {
@@ -28,6 +30,7 @@ impl AsyncRead for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
             Socket::SameMachine(stream) => stream.poll_read(cx, buf),
+            Socket::Other(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -37,6 +40,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::SameMachine(stream) => stream.poll_write(cx, &[IoSlice::new(bytes)]),
+            Socket::Other(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -48,6 +52,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             Socket::SameMachine(stream) => stream.poll_write(cx, slices),
+            Socket::Other(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
         }
     }
 
@@ -59,6 +64,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Socket::SameMachine(stream) => stream.poll_flush(cx),
+            Socket::Other(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -66,6 +72,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Socket::SameMachine(stream) => stream.poll_shutdown(cx),
+            Socket::Other(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

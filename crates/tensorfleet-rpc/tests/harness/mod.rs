@@ -45,6 +45,11 @@ impl TestServer {
         TestServer::with_limits(port, tensors, Limits::default())
     }
 
+    /// An echo server with these limits.
+    pub(crate) fn limited(limits: Limits) -> TestServer {
+        TestServer::with_limits(0, Vec::new(), limits)
+    }
+
     fn with_limits(port: u16, tensors: Vec<Tensor>, limits: Limits) -> TestServer {
         let listener = Listener::bind(&format!("127.0.0.1:{port}")).unwrap();
         let port = listener.address().port();
@@ -63,6 +68,11 @@ impl TestServer {
     /// Completes when `count` calls of `Wait` are waiting.
     pub(crate) async fn calls_wait(&self, count: usize) {
         self.handler.waiting.subscribe().wait_for(|&waiting| waiting == count).await.unwrap();
+    }
+
+    /// How many calls of `Wait` are waiting.
+    pub(crate) fn waiting(&self) -> usize {
+        *self.handler.waiting.borrow()
     }
 
     pub(crate) async fn no_call_waits(&self) {
@@ -118,6 +128,7 @@ impl Handler for TestHandler {
     fn method(&self, method: &str) -> Option<MethodInfo> {
         match method.rsplit_once('/')?.1 {
             "NoSuchMethod" => None,
+            "Vital" => Some(MethodInfo { is_vital: true, ..Default::default() }),
             "Small" => Some(MethodInfo { max_message_bytes: 1000, ..Default::default() }),
             "CheckFeeds" => Some(MethodInfo { align: &[2, 2, 4], ..Default::default() }),
             _ => Some(MethodInfo::default()),
@@ -139,7 +150,7 @@ impl TestHandler {
         self.connections.lock().push(request.connection.clone());
         let (_, method) = request.method.rsplit_once('/').unwrap();
         match method {
-            "Echo" | "Small" => Ok(echo(&request).into()),
+            "Echo" | "Small" | "Vital" => Ok(echo(&request).into()),
             "Metadata" => {
                 let mut reply = Reply::from(Parts::empty());
                 reply.metadata.insert("tf-rpc", request.metadata["tf-rpc"].clone());

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Graph, NodeId, Result, bail, ensure};
+use tensorfleet_core::{DType, Graph, NodeId, Result, bail, ensure};
 use tensorfleet_kernel::kernel::KernelBox;
 use tensorfleet_kernel::op::{Cost, Flow};
-use tensorfleet_kernel::{Catalogue, NodeSpec};
+use tensorfleet_kernel::{Catalogue, NodeSpec, Work};
 
 use super::counts::{Counts, MAX_INPUTS};
 use super::kernel_stats::KernelStats;
@@ -37,9 +37,12 @@ pub(super) struct ExecNode {
     pub(super) body: Body,
     pub(super) flow: Flow,
     pub(super) cost: Cost,
+    pub(super) work: Work,
     pub(super) stats: KernelStats,
     /// Whether it may take long however small its inputs are.
     pub(super) waits_for_disk: bool,
+    /// Whether its loops may leave out shards when the step is given up: nobody sees what it has computed.
+    pub(super) may_end_early: bool,
     /// The node's input slots in its frame.
     pub(super) first_slot: u32,
     pub(super) num_inputs: u32,
@@ -105,6 +108,15 @@ pub(super) struct FrameLayout {
     pub(super) num_enters: usize,
     /// The frame's `Exit` nodes.
     pub(super) exits: Vec<u32>,
+}
+
+impl FrameLayout {
+    /// What one iteration takes: itself, a count for each node, and slots, each with a value that is not charged.
+    pub(super) fn iteration_bytes(&self) -> usize {
+        const ITERATION: usize = 256;
+        const SLOT: usize = 256;
+        ITERATION + size_of_val(&*self.initial_counts) + self.num_slots.saturating_mul(SLOT)
+    }
 }
 
 impl Executable {
@@ -197,6 +209,8 @@ impl Executable {
             body,
             flow: op.flow,
             cost: op.cost,
+            work: op.work,
+            may_end_early: !has_effects(spec),
             touches_rows: op.reads_in_place || op.touches_rows,
             stats: KernelStats::default(),
             waits_for_disk: op.waits_for_disk,
@@ -272,6 +286,12 @@ impl FrameLayout {
             exits: Vec::new(),
         }
     }
+}
+
+/// Whether running a node may change something that outlives its step.
+fn has_effects(spec: &NodeSpec<'_>) -> bool {
+    let is_handle = |dtype: DType| matches!(dtype, DType::Resource | DType::Variant);
+    spec.op().stateful || spec.inputs.iter().any(|edge| edge.is_ref || is_handle(edge.dtype))
 }
 
 /// Per node, whether it passes on a variable though its declaration says value: an `Identity` of a reference.

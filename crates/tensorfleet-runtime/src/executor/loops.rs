@@ -8,12 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
-use tensorfleet_core::{Result, ensure};
+use tensorfleet_core::{Result, ensure, memory};
 
+use super::executable::FrameLayout;
 use super::iteration::{Frame, FrameState, Iteration, IterationRef, Values};
 use super::ready::ReadyList;
 use super::step::Step;
 use crate::plan::FrameIndex;
+
+/// Fewer iterations at a time are let in without a look at memory. Most loops say ten.
+const FEW_ITERATIONS: usize = 64;
+
+/// Whether a loop that lets any number of iterations run at a time has so many that they should not become more.
+fn is_crowded(layout: &FrameLayout, live: usize) -> bool {
+    live >= FEW_ITERATIONS && memory::check_fits(layout.iteration_bytes().saturating_mul(live)).is_err()
+}
 
 impl Step {
     /// A value enters a loop.
@@ -79,7 +88,8 @@ impl Step {
         };
         let mut state = frame.state.lock();
         if *index == state.newest {
-            if state.live.len() >= self.executable.frames[frame.index as usize].parallel_iterations {
+            let layout = &self.executable.frames[frame.index as usize];
+            if state.live.len() >= layout.parallel_iterations || is_crowded(layout, state.live.len()) {
                 state.deferred.push((node, std::mem::take(outputs)));
                 return;
             }
@@ -115,10 +125,11 @@ impl Step {
     }
 
     fn begin_iteration(&self, frame: &Arc<Frame>, state: &mut FrameState, ready: &mut ReadyList) {
-        state.newest += 1;
         let layout = &self.executable.frames[frame.index as usize];
-        let iteration = Arc::new(Iteration::new(layout, Some((frame.clone(), state.newest))));
+        let iteration = Arc::new(Iteration::new(layout, Some((frame.clone(), state.newest + 1))));
+        // Both or none, whatever panics: by these two numbers others find the slots of an iteration.
         state.live.push_back(iteration.clone());
+        state.newest += 1;
         let iteration = Some(iteration);
         for (node, outputs) in &state.invariants {
             let is_dead = outputs.iter().all(Option::is_none);

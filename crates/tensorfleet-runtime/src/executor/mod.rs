@@ -12,11 +12,15 @@ mod async_call;
 mod counts;
 mod executable;
 mod expense;
+mod handed_over;
 mod io_thread;
 mod iteration;
 mod kernel_stats;
 mod loops;
 mod node;
+mod panics;
+#[cfg(test)]
+mod panics_tests;
 mod propagate;
 mod ready;
 mod slots;

@@ -50,11 +50,20 @@ impl Step {
                         outputs,
                         is_input_dead: ready.is_dead,
                         resume,
+                        loops: match item.may_end_early {
+                            true => &self.context.loops,
+                            false => self.context.threads.loops(),
+                        },
                     };
                     let started = self.trace.as_ref().map(|trace| trace.now());
                     let weighed = ready.weight_bytes.map(|bytes| (bytes, Stopwatch::start()));
                     let compute = AssertUnwindSafe(|| kernel.compute(&mut context));
-                    catch_unwind(compute).unwrap_or_else(|_| Err(panicked()))?;
+                    let computed = catch_unwind(compute).unwrap_or_else(|_| Err(panicked()));
+                    if item.may_end_early {
+                        // What it has computed may have gaps.
+                        self.context.cancellation.check()?;
+                    }
+                    computed?;
                     if let Some((bytes, begin)) = weighed {
                         item.stats.add(begin.elapsed(), bytes);
                     }

@@ -11,8 +11,10 @@
 //! 4. The step is over when no node is ready, running or waiting; the thread that finds this out gives the results.
 //!
 //! The first error ends it: nodes not yet run are skipped, and those that wait are cancelled. An error that is only a
-//! consequence of another one never hides its cause.
+//! consequence of another one never hides its cause. A panic, of a kernel or of the executor itself, is such an error
+//! (`panics.rs`).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -27,6 +29,9 @@ use super::iteration::{Iteration, IterationRef, Values};
 use super::ready::{Ready, ReadyList};
 use super::trace::Trace;
 
+/// Why a step fails when the executor itself panics (`panics.rs`).
+pub(super) const PANICKED: &str = "the executor panicked: this is a bug in Tensorfleet";
+
 /// Called once with the results in order, `None` for dead ones, or with the error.
 pub type OnStepDone = Box<dyn FnOnce(Result<Vec<Option<Tensor>>>) + Send>;
 
@@ -35,8 +40,10 @@ pub type OnStepDone = Box<dyn FnOnce(Result<Vec<Option<Tensor>>>) + Send>;
 pub enum Caller {
     /// A thread that waits for the step anyway: it runs whatever it can.
     Waits,
-    /// A thread that serves sockets: it runs what is cheap, and leaves what takes long to the node pool.
+    /// A thread that serves sockets: it runs what is known to be short, and leaves the rest to the node pool.
     IoThread,
+    /// A thread that must not run nodes at all: the node pool does.
+    OnPool,
 }
 
 /// A run of an executable.
@@ -104,11 +111,15 @@ impl Step {
     /// Sets the step going, once.
     pub fn run(self: &Arc<Step>, caller: Caller) {
         let ready = self.executable.sources.iter().rev().map(|&node| Ready::new(node, None, false)).collect();
-        match caller {
+        let start = AssertUnwindSafe(|| match caller {
             Caller::Waits => self.run_nodes(ready, Resume::OnPool),
             Caller::IoThread => run_nodes_on_io_thread(|resume| self.run_nodes(ready, resume)),
+            Caller::OnPool => self.run_on_pool(ready),
+        });
+        match catch_unwind(start) {
+            Ok(()) => self.retire(0),
+            Err(_) => self.lose(PANICKED, None, 1),
         }
-        self.retire(0);
     }
 
     /// The nodes that wait for something, with their ops.
@@ -124,7 +135,7 @@ impl Step {
         iteration.as_deref().unwrap_or(&self.root)
     }
 
-    /// Records what a node did: its outputs or its error.
+    /// Records what a node did: its outputs or its error. The node is still to be retired, with as many as are `new`.
     pub(super) fn settle(
         &self,
         ready: &Ready,
@@ -140,7 +151,6 @@ impl Step {
             self.node_finished(&ready.iteration, new);
         }
         outputs.clear();
-        self.retire(new.len());
     }
 
     /// One outstanding node is done and has made `added` others ready. Ends the step after the last.
@@ -152,18 +162,31 @@ impl Step {
         }
     }
 
+    /// `count` outstanding nodes will never run. Ends the step if they were the last.
+    pub(super) fn retire_unrun(&self, count: usize) {
+        if count > 0 && self.outstanding.fetch_sub(count, Ordering::AcqRel) == count {
+            self.finish();
+        }
+    }
+
     fn finish(&self) {
-        self.root.dismantle();
         let Some(on_done) = self.on_done.lock().take() else { return };
+        // Whoever waits for the step hears of its end even if a value cannot be dropped.
+        let results = catch_unwind(AssertUnwindSafe(|| self.take_results()));
+        on_done(results.unwrap_or_else(|_| Err(self.lost_at(PANICKED, None))));
+    }
+
+    fn take_results(&self) -> Result<Vec<Option<Tensor>>> {
+        self.root.dismantle();
         if let Some(status) = self.failure.lock().take() {
-            return on_done(Err(status));
+            return Err(status);
         }
         let take = |result: &Mutex<Option<Value>>| match result.lock().take() {
             Some(Value::Tensor(tensor)) => Ok(Some(tensor)),
             Some(Value::Ref(variable)) => variable.read().map(Some),
             None => Ok(None),
         };
-        on_done(self.results.iter().map(take).collect());
+        self.results.iter().map(take).collect()
     }
 
     /// Remembers the first error, or the first that is not a mere consequence, and stops the rest of the step.
@@ -177,10 +200,5 @@ impl Step {
         }
         self.has_failed.store(true, Ordering::Release);
         self.context.cancellation.cancel(status.derived());
-    }
-
-    /// Why the step is given up.
-    pub(super) fn cancelled(&self) -> Status {
-        self.context.cancellation.reason().unwrap_or_else(|| Status::cancelled("the step was cancelled"))
     }
 }

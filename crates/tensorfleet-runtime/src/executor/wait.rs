@@ -12,7 +12,8 @@ use tensorfleet_threads::Threads;
 use super::async_call::AsyncCall;
 use super::iteration::{IterationRef, Values};
 use super::node::Outcome;
-use super::ready::{Ready, ReadyList};
+use super::panics::NEVER_RUN;
+use super::ready::Ready;
 use super::step::Step;
 
 impl Step {
@@ -81,8 +82,9 @@ impl Completer {
     fn complete(&mut self, result: Result<Outputs>, resume: Resume<'_>) {
         let Some(waiting) = self.0.take() else { return };
         if let Some(result) = waiting.call.complete(result) {
-            waiting.step.stops_waiting(waiting.node);
-            resume.resume(Box::new(Resumption { waiting, result }));
+            let resumption = Resumption { waiting, result: Some(result) };
+            resumption.waiting.step.stops_waiting(resumption.waiting.node);
+            resume.resume(Box::new(resumption));
         }
     }
 }
@@ -93,10 +95,12 @@ impl Drop for Completer {
     }
 }
 
-/// The rest of a step, from a node that has waited and now has its result.
+/// The rest of a step, from a node that has waited and now has its result. If it is dropped before it goes on, the step fails:
+/// the node would be outstanding for ever.
 struct Resumption {
     waiting: Waiting,
-    result: Result<Outputs>,
+    /// `None` once it goes on.
+    result: Option<Result<Outputs>>,
 }
 
 impl Continuation for Resumption {
@@ -104,13 +108,18 @@ impl Continuation for Resumption {
         &self.waiting.step.context.threads
     }
 
-    fn go_on(self: Box<Self>, resume: Resume<'_>) {
-        let Resumption { waiting: Waiting { step, node, iteration, is_dead, started, .. }, result } = *self;
-        let ready = Ready::new(node, iteration, is_dead);
-        let (mut outputs, mut new) = (Values::new(), ReadyList::new());
-        let result = result.map(|values| outputs.extend(values));
-        step.record(node, started, &outputs);
-        step.settle(&ready, result, &mut outputs, &mut new);
-        step.run_nodes(new, resume);
+    fn go_on(mut self: Box<Self>, resume: Resume<'_>) {
+        let Some(result) = self.result.take() else { return };
+        let Waiting { step, node, iteration, is_dead, started, .. } = &mut self.waiting;
+        let ready = Ready::new(*node, iteration.take(), *is_dead);
+        step.go_on_from(ready, *started, result, resume);
+    }
+}
+
+impl Drop for Resumption {
+    fn drop(&mut self) {
+        if self.result.is_some() {
+            self.waiting.step.lose(NEVER_RUN, Some(self.waiting.node), 1);
+        }
     }
 }

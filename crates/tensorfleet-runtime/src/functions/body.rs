@@ -44,6 +44,11 @@ impl<'a> FunctionIndex<'a> {
         self.functions.get(name).copied()
     }
 
+    /// All functions.
+    pub(super) fn functions(&self) -> impl Iterator<Item = &'a FunctionDef> {
+        self.functions.values().copied()
+    }
+
     /// The op of the catalogue called `name`.
     pub(super) fn op(&self, name: &str) -> Option<&'static Op> {
         self.catalogue.find(name).map(|entry| entry.op)

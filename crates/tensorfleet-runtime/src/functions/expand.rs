@@ -18,10 +18,7 @@ use tensorfleet_kernel::op::{Call, Flow};
 use tensorfleet_proto::tensorflow::{AttrValue, FunctionDefLibrary, GraphDef, NameAttrList, NodeDef};
 
 use super::body::{Body, FunctionIndex, Source, signature};
-
-/// Nodes that functions may add to a graph. Calls of calls multiply; a program that needs more than this would not fit
-/// into memory as TensorFlow runs it either.
-const MAX_ADDED_NODES: usize = 2_000_000;
+use super::size::{check_size, most_added};
 
 /// Calls within calls. Names grow with each level.
 const MAX_DEPTH: usize = 64;
@@ -48,6 +45,9 @@ pub(crate) fn expand(
         def.library = library;
         return Ok(def);
     }
+    let in_functions = index.functions().map(|function| function.node_def.len());
+    let most = most_added(def.node.len().saturating_add(in_functions.sum()));
+    check_size(&index, &def.node, most)?;
     let is_conditional = def
         .node
         .iter()
@@ -59,7 +59,7 @@ pub(crate) fn expand(
         pending: Vec::new(),
         aliases: FxHashMap::default(),
         added: FxHashSet::default(),
-        max_nodes: limits.max_nodes.min(def.node.len().saturating_add(MAX_ADDED_NODES)),
+        max_nodes: limits.max_nodes.min(def.node.len().saturating_add(most)),
     };
     for node in std::mem::take(&mut def.node) {
         expander.pending.push(Pending { node, chain: None });

@@ -14,7 +14,9 @@ mod branches;
 mod expand;
 mod loops;
 mod reachable;
+mod size;
 
 pub(crate) use body::edge_types;
 pub(crate) use expand::{CALL_RESULTS, expand};
 pub(crate) use reachable::reachable;
+pub(crate) use size::node_bytes;

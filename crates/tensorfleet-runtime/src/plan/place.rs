@@ -1,8 +1,8 @@
 //! Placement: every node of a session's graph gets a device.
 //!
 //! Nodes that must stay together form sets ([`ColocationSets`]), each with one merged specification. A set may live on
-//! every device that matches; the first candidate is the default, where the devices of the master's own task come
-//! first, then the order of names (TensorFlow 2.x; 1.x knows no own task). Two habits of TensorFlow's save transfers:
+//! every device that matches; the first candidate is the default. Candidates are in the order of their names (TensorFlow 1.15),
+//! or those of the master's own task come before all others (TensorFlow 2.21). Two habits of TensorFlow's save transfers:
 //! a node that makes one value from nothing goes to its consumers, if they are all in one place, and `Shape`, `Size`
 //! and `Rank` stay with their input.
 //!
@@ -26,8 +26,8 @@ use crate::checked_graph::CheckedGraph;
 pub struct PlaceOptions {
     /// Lets nodes that ask for a missing type or index of device have another of the same task.
     pub allow_soft_placement: bool,
-    /// The task whose devices are preferred: that of the master.
-    pub local_task: DeviceName,
+    /// The task whose devices come before all others: that of the master. `None`: the order of names is all.
+    pub preferred_task: Option<DeviceName>,
 }
 
 /// Chooses a device for every node. `fixed` says which nodes have their device already, because their state is there;
@@ -159,7 +159,8 @@ impl<'a> Candidates<'a> {
         let mut order: Vec<DeviceIndex> = (0..devices.len()).map(DeviceIndex::from_index).collect();
         order.sort_by_key(|index| {
             let device = &devices[index.index()];
-            (!is_cpu(&device.name), !options.local_task.matches(&device.name), &device.text)
+            let is_preferred = options.preferred_task.as_ref().is_some_and(|task| task.matches(&device.name));
+            (!is_cpu(&device.name), !is_preferred, &device.text)
         });
         Candidates {
             devices,

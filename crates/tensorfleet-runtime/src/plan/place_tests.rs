@@ -17,8 +17,8 @@ struct Cluster {
 fn cluster(names: &[&str], own: &str, allow_soft_placement: bool) -> Cluster {
     let devices = devices(names);
     let own = devices.iter().position(|device| device.text.contains(&own.replace(':', "/replica:0/task:")));
-    let local_task = devices[own.unwrap()].name.task_name();
-    Cluster { devices, options: PlaceOptions { allow_soft_placement, local_task } }
+    let preferred_task = Some(devices[own.unwrap()].name.task_name());
+    Cluster { devices, options: PlaceOptions { allow_soft_placement, preferred_task } }
 }
 
 impl Cluster {
@@ -45,6 +45,28 @@ impl Cluster {
         let status = self.place(&graph(text)).unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
         status.message()
+    }
+}
+
+/// As TensorFlow 1.15.5 was seen to place them, from whichever server.
+#[test]
+fn without_a_preferred_task_the_first_by_name_is_taken() {
+    let mut cluster = cluster(&["worker:1", "ps:0", "worker:0", "ps:1", "chief:0"], "worker:1", true);
+    cluster.options.preferred_task = None;
+    for (spec, expected) in [
+        ("", "chief:0"),
+        ("/cpu:0", "chief:0"),
+        ("/gpu:0", "chief:0"),
+        ("/replica:0", "chief:0"),
+        ("/task:0", "chief:0"),
+        ("/task:1", "ps:1"),
+        ("/job:ps", "ps:0"),
+        ("/job:worker", "worker:0"),
+        ("/job:worker/gpu:0", "worker:0"),
+        ("/job:worker/task:1", "worker:1"),
+    ] {
+        let placement = cluster.place(&graph(&format!("x = NoOp @ {spec}"))).unwrap();
+        assert_eq!(short(&cluster.devices, placement[0]), expected, "{spec}");
     }
 }
 

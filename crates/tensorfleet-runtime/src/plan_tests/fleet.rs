@@ -6,6 +6,7 @@ use std::time::Duration;
 use tensorfleet_core::{GraphLimits, Result, Status, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
+use tensorfleet_kernel::kernel::StepOrigin;
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_threads::Threads;
@@ -50,8 +51,8 @@ impl Fleet {
 
     /// Places the graph, with task 0 as the master's.
     pub(crate) fn place(&self, checked: &CheckedGraph) -> Vec<DeviceIndex> {
-        let local_task = self.devices[0].name.task_name();
-        let options = PlaceOptions { allow_soft_placement: false, local_task };
+        let preferred_task = Some(self.devices[0].name.task_name());
+        let options = PlaceOptions { allow_soft_placement: false, preferred_task };
         place(checked, &self.devices, &[], &options).unwrap()
     }
 
@@ -114,11 +115,14 @@ impl Fleet {
             let compiled = compile_partition(checked.graph(), checked.catalogue(), &worker.kernels)?;
             let services = StepServices {
                 step_id: self.step_id,
+                origin: StepOrigin::unknown(),
+                applied: None,
                 device: self.devices[partition.device.index()].text.clone(),
                 resources: worker.resources.clone(),
                 rendezvous: rendezvous.clone(),
                 cancellation: cancellation.clone(),
                 threads: Threads::of_process().clone(),
+                background: Arc::default(),
             };
             let sender = sender.clone();
             let on_done = Box::new(move |result| sender.send(result).unwrap());
@@ -154,11 +158,14 @@ pub(crate) fn run_whole(checked: &CheckedGraph, signature: &Signature, feeds: &[
     let (partition, _) = plan_on(&device, checked, signature, &mut 0, &options)?;
     let services = StepServices {
         step_id: 1,
+        origin: StepOrigin::unknown(),
+        applied: None,
         device: device.text,
         resources: Arc::new(ResourceManager::new("localhost")),
         rendezvous: Arc::new(LocalRendezvous::new()),
         cancellation: Arc::new(Cancellation::new()),
         threads: Threads::of_process().clone(),
+        background: Arc::default(),
     };
     let (sender, receiver) = mpsc::channel();
     let on_done = Box::new(move |result| sender.send(result).unwrap());

@@ -199,7 +199,8 @@ fn devices_of_one_task_are_cut_by_the_task_itself() {
     );
     let mut devices = testing::devices(&["worker:0", "worker:0"]);
     devices[1] = Device::new("/job:worker/replica:0/task:0/device:CPU:1".parse().unwrap(), 7);
-    let options = PlaceOptions { allow_soft_placement: false, local_task: devices[0].name.task_name() };
+    let preferred_task = Some(devices[0].name.task_name());
+    let options = PlaceOptions { allow_soft_placement: false, preferred_task };
     let placement = place(&checked, &devices, &[], &options).unwrap();
     let plan = plan_step(
         &checked,

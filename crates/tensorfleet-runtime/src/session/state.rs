@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 use tensorfleet_core::{DType, Result, Tensor};
+use tensorfleet_kernel::background::Background;
 use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::kernel::StepOrigin;
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_proto::tensorflow::GraphDef;
 use tensorfleet_threads::{Alarm, Completion};
@@ -17,13 +19,13 @@ use crate::function_library::compile_partition;
 use crate::kernels::Kernels;
 use crate::partition::{CompiledPartition, StepServices};
 use crate::plan::{self, Device, DeviceIndex, Partition, PlaceOptions, PlanOptions, Signature, Terminals};
-use crate::plan_cache::PlanCache;
+use crate::plan_cache::{PlanBounds, PlanCache, plan_bytes};
 use crate::rendezvous::LocalRendezvous;
 use crate::step_errors::{check_feeds, dead_fetch, deadline_exceeded};
 use crate::task::Task;
 
 /// Plans kept per session. A client that never repeats a signature must not exhaust memory.
-const MAX_PLANS: usize = 4096;
+const PLAN_BOUNDS: PlanBounds = PlanBounds { plans: 4096, bytes: 1 << 30, at_least: 16 };
 
 pub(super) struct SessionState {
     pub(super) task: Arc<Task>,
@@ -34,6 +36,8 @@ pub(super) struct SessionState {
     /// Numbers the nodes that planning adds; held while a plan is made.
     next_name: Mutex<u64>,
     pub(super) kernels: Kernels,
+    /// Never paused: the session's user is in this process.
+    background: Arc<Background>,
     pub(super) running: RunningSteps,
 }
 
@@ -61,9 +65,10 @@ impl SessionState {
             }),
             task,
             options,
-            plans: PlanCache::new(MAX_PLANS),
+            plans: PlanCache::new(PLAN_BOUNDS),
             next_name: Mutex::default(),
             kernels: Kernels::for_one_graph(),
+            background: Arc::default(),
             running: RunningSteps::default(),
         }
     }
@@ -84,9 +89,10 @@ impl SessionState {
         let signature = Signature::new(feeds, fetches, targets);
         let options = PlanOptions { simplify: self.options.simplify, terminals: Terminals::Arguments };
         let (partition, feed_dtypes) = self.plan_step(&signature, &options, |_| Ok(()))?.0;
+        let bytes = plan_bytes([&partition.graph].into_iter());
         let partition = compile_partition(&partition.graph, self.task.catalogue(), &self.kernels)?;
         let plan = Arc::new(Plan { signature: signature.clone(), partition, feed_dtypes });
-        Ok(self.plans.insert(signature, plan))
+        Ok(self.plans.insert(signature, plan, bytes))
     }
 
     /// Plans a step, and asks the graph that it was planned for something else.
@@ -107,10 +113,8 @@ impl SessionState {
     }
 
     fn place(&self, checked: &CheckedGraph) -> Result<Vec<DeviceIndex>> {
-        let options = PlaceOptions {
-            allow_soft_placement: self.options.allow_soft_placement,
-            local_task: self.device.name.task_name(),
-        };
+        let options =
+            PlaceOptions { allow_soft_placement: self.options.allow_soft_placement, preferred_task: None };
         let devices = std::slice::from_ref(&self.device);
         let placement = plan::place(checked, devices, &[], &options)?;
         if self.options.log_device_placement {
@@ -172,11 +176,14 @@ impl SessionState {
     ) -> StepServices {
         StepServices {
             step_id,
+            origin: StepOrigin::unknown(),
+            applied: None,
             device: self.device.text.clone(),
             resources: self.task.resources().clone(),
             rendezvous,
             cancellation,
             threads: self.task.threads().clone(),
+            background: self.background.clone(),
         }
     }
 

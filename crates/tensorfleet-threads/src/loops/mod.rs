@@ -14,6 +14,9 @@
 //! another in a recurrent network. They are shared where cores of this process have nothing else to do, and helpers then stay
 //! awake for a moment, to be there for the next. The loops of a server do neither
 //! ([`Threads::for_server`](crate::Threads::for_server)): others on the machine need the cores, too.
+//!
+//! A loop may be given up ([`Loops::until`]): then the shards that nobody has begun are left out, and what the loop was to
+//! write is of no use to anybody. So long loops are cut into shards of some milliseconds, even for a single thread.
 
 pub(crate) mod job;
 mod pool;
@@ -31,19 +34,39 @@ pub use self::pool::{AtWork, LoopPool};
 const WORTH_SHARING_NS: usize = 100_000;
 /// A shard should be at least this much work.
 const MIN_SHARD_NS: usize = 20_000;
+/// A shard should be no more than this, so that a loop that is given up ends soon.
+const MAX_SHARD_NS: usize = 10_000_000;
 /// How often the caller of a short loop looks whether its helpers are done, before it sleeps: some microseconds.
 const SHORT_LOOP_SPINS: usize = 200;
+
+/// Knows whether work that is under way is still wanted.
+pub trait GivenUp: Send + Sync {
+    /// Whether nobody wants the work any more. Asked before every shard, so it must be cheap.
+    fn is_given_up(&self) -> bool;
+}
 
 /// The threads that share one kernel's loops and products, and how they do it.
 #[derive(Clone)]
 pub struct Loops {
     pool: Arc<LoopPool>,
     shares_short_loops: bool,
+    given_up: Option<Arc<dyn GivenUp>>,
 }
 
 impl Loops {
     pub(crate) fn new(pool: Arc<LoopPool>, shares_short_loops: bool) -> Loops {
-        Loops { pool, shares_short_loops }
+        Loops { pool, shares_short_loops, given_up: None }
+    }
+
+    /// The same threads, for loops that end early once they are given up. They then have left out any of their shards, so
+    /// whoever says `given_up` must throw away all that is computed with them from then on.
+    pub fn until(&self, given_up: Arc<dyn GivenUp>) -> Loops {
+        Loops { given_up: Some(given_up), ..self.clone() }
+    }
+
+    /// Whether what is computed here is thrown away: for long work that is not a loop, such as a matrix product.
+    pub fn are_given_up(&self) -> bool {
+        self.given_up.as_deref().is_some_and(GivenUp::is_given_up)
     }
 
     pub(crate) fn pool(&self) -> &Arc<LoopPool> {
@@ -75,8 +98,7 @@ impl Loops {
     /// How many items a shard has, if `count` items of about `centi_ns_per_item` (hundredths of a nanosecond) are
     /// worth sharing at all.
     pub fn shard_len(&self, count: usize, centi_ns_per_item: usize) -> Option<usize> {
-        let threads = self.threads();
-        let total_ns = count.saturating_mul(centi_ns_per_item) / 100;
+        let (threads, total_ns) = (self.threads(), total_ns(count, centi_ns_per_item));
         if threads <= 1 || total_ns < WORTH_SHARING_NS {
             return None;
         }
@@ -85,11 +107,19 @@ impl Loops {
         Some(count.div_ceil(shards).max(1))
     }
 
+    /// The same for loops whose shards cost nothing by themselves: none is long.
+    fn short_shard_len(&self, count: usize, centi_ns_per_item: usize) -> Option<usize> {
+        let shards = total_ns(count, centi_ns_per_item) / MAX_SHARD_NS;
+        let longest = (shards > 1).then(|| count.div_ceil(shards).max(1));
+        let shared = self.shard_len(count, centi_ns_per_item);
+        shared.map(|len| longest.map_or(len, |longest| longest.min(len))).or(longest)
+    }
+
     /// Runs `work` over `0..count` in ranges, in parallel if there is enough to do. `centi_ns_per_item` is the
     /// estimated cost of an item in hundredths of a nanosecond: 10 for copying a float, 100 for a handful of
     /// arithmetic, 1000 for a transcendental function.
     pub fn ranges(&self, count: usize, centi_ns_per_item: usize, work: impl Fn(Range<usize>) + Send + Sync) {
-        match self.shard_len(count, centi_ns_per_item) {
+        match self.short_shard_len(count, centi_ns_per_item) {
             None => work(0..count),
             Some(len) => self.share(count.div_ceil(len), Length::Long, &|shard| {
                 let start = shard * len;
@@ -108,7 +138,9 @@ impl Loops {
         work: impl Fn(usize, &mut [T]) + Send + Sync,
     ) {
         let unit = unit.max(1);
-        let Some(len) = self.shard_len(out.len() / unit, centi_ns_per_unit) else { return work(0, out) };
+        let Some(len) = self.short_shard_len(out.len() / unit, centi_ns_per_unit) else {
+            return work(0, out);
+        };
         self.share_slice(out, len * unit, Length::Long, &|shard, piece| work(shard * len, piece));
     }
 
@@ -129,7 +161,8 @@ impl Loops {
         self.share_slice(out, len, length, &|shard, piece| work(shard * len, piece));
     }
 
-    /// Runs `work` once for each piece, pieces in parallel. For pieces that are whole shards, cut by [`Loops::shard_len`].
+    /// Runs `work` once for each piece, pieces in parallel. For pieces that are whole shards, cut by [`Loops::shard_len`]; in a
+    /// long one, `work` asks now and then whether the [loops are given up](Loops::are_given_up).
     pub fn each<P: Send>(&self, pieces: impl Iterator<Item = P>, work: impl Fn(P) + Send + Sync) {
         let pieces: Vec<Mutex<Option<P>>> = pieces.map(|piece| Mutex::new(Some(piece))).collect();
         self.share(pieces.len(), Length::Long, &|shard| {
@@ -139,7 +172,7 @@ impl Loops {
         });
     }
 
-    /// Runs both, at the same time if a thread is free for the second.
+    /// Runs both, at the same time if a thread is free for the second, even if the loops are given up.
     pub fn join<A: Send, B: Send>(
         &self,
         first: impl FnOnce() -> A + Send,
@@ -157,7 +190,7 @@ impl Loops {
             }
         }
         let (first, second) = (Mutex::new(Half::ToDo(first)), Mutex::new(Half::ToDo(second)));
-        self.share(2, Length::Long, &|shard| match shard {
+        self.share_all(2, Length::Long, &|shard| match shard {
             0 => run(&first),
             _ => run(&second),
         });
@@ -189,11 +222,26 @@ impl Loops {
 
     /// Runs `work` for every shard in `0..shards`, on this thread and on threads of the pool that are free.
     fn share(&self, shards: usize, length: Length, work: &(dyn Fn(usize) + Sync)) {
+        match self.given_up.as_deref() {
+            None => self.share_all(shards, length, work),
+            Some(given_up) => self.share_all(shards, length, &|shard| {
+                if !given_up.is_given_up() {
+                    work(shard);
+                }
+            }),
+        }
+    }
+
+    fn share_all(&self, shards: usize, length: Length, work: &(dyn Fn(usize) + Sync)) {
         if shards <= 1 || self.threads() == 1 {
             return (0..shards).for_each(work);
         }
         Job::run(shards, length, work, |job| self.pool.enqueue(job, shards - 1));
     }
+}
+
+fn total_ns(count: usize, centi_ns_per_item: usize) -> usize {
+    count.saturating_mul(centi_ns_per_item) / 100
 }
 
 /// Where a slice begins whose parts are written by several threads.
@@ -340,6 +388,29 @@ mod tests {
         drop(loops);
         while alive.strong_count() > 0 {
             std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_loop_that_is_given_up_leaves_out_what_nobody_has_begun() {
+        struct After(AtomicUsize);
+        impl GivenUp for After {
+            fn is_given_up(&self) -> bool {
+                self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+            }
+        }
+        for threads in [1, 4] {
+            let all = Loops::new(Arc::new(LoopPool::new(threads)), true);
+            let loops = all.until(Arc::new(After(AtomicUsize::new(3))));
+            let visited = AtomicUsize::new(0);
+            // A second's worth: a shard is a hundredth of it at most.
+            loops.ranges(1000, 100_000_000, |range| {
+                assert!(range.len() <= 10);
+                visited.fetch_add(range.len(), Ordering::Relaxed);
+            });
+            assert!((1..=30).contains(&visited.load(Ordering::Relaxed)), "three shards on {threads} threads");
+            assert_eq!(loops.join(|| 1, || 2), (1, 2), "two halves are no loop");
+            assert!(loops.are_given_up() && !all.are_given_up());
         }
     }
 }

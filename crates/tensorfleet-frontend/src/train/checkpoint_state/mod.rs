@@ -13,9 +13,10 @@ mod search;
 mod text;
 
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use tensorfleet_core::{Result, Status};
-use tensorfleet_files::{AtomicFile, io_status};
+use tensorfleet_files::{AtomicFile, FileAccess, io_status, remove_leftovers};
 use tracing::warn;
 
 pub use search::{RestorePoint, restore_point};
@@ -135,6 +136,9 @@ pub fn update_checkpoint_state(dir: &str, newest: &str, all: &[String]) -> Resul
     write_state(dir, STATE_FILE, state)
 }
 
+/// After so long without a write an unfinished state file is that of a chief that was killed: a state is a few lines.
+const LEFTOVER_AGE: Duration = Duration::from_secs(60);
+
 /// Writes a state. If `dir` is relative, so to the current directory are the paths, as programs name them.
 pub(crate) fn write_state(dir: &str, filename: &str, mut state: CheckpointState) -> Result<()> {
     let all = &mut state.all_model_checkpoint_paths;
@@ -148,7 +152,9 @@ pub(crate) fn write_state(dir: &str, filename: &str, mut state: CheckpointState)
             false => relative_to(dir, path),
         };
     }
-    let mut file = AtomicFile::create(Path::new(dir).join(filename))?;
+    let path = Path::new(dir).join(filename);
+    remove_leftovers(&FileAccess::EVERYWHERE, &path, LEFTOVER_AGE);
+    let mut file = AtomicFile::create(&FileAccess::EVERYWHERE, path)?;
     file.write(text::format(&state).as_bytes())?;
     file.commit_durably()
 }

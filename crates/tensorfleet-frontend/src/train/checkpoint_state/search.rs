@@ -96,6 +96,11 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
+    /// The one to try first.
+    pub(crate) fn newest(&self) -> Option<&str> {
+        self.left.iter().map(|candidate| candidate.path.as_str()).find(|path| checkpoint_exists(path))
+    }
+
     /// Those of `dir`; `None` if it has no state file.
     pub(crate) fn of(dir: &str, filename: &str) -> Result<Option<Candidates>> {
         let state = match look(dir, filename)? {
@@ -163,7 +168,7 @@ impl Candidates {
             }
         };
         Some(match chosen {
-            Some(chosen) => format!("{problem}; going on from {chosen}, the newest one that is whole"),
+            Some(chosen) => format!("{problem}; resuming from {chosen}, the newest one that is whole"),
             None => {
                 format!("{problem}; there is no other checkpoint in {}, so nothing is restored", self.dir)
             }

@@ -1,13 +1,14 @@
 //! BMP files, as far as TensorFlow reads them: 8 bits of grey, 24 or 32 bits of color, not compressed.
 
-use tensorfleet_core::{Result, Status, bail, ensure};
+use tensorfleet_core::{Result, Status, bail, ensure, memory};
 
-use super::{Image, Samples, check_size};
+use super::{Contents, Image, Samples, check_size};
 
 /// Up to where the fields stand that are read here.
 const HEADER_BYTES: usize = 32;
 
-pub(super) fn decode(contents: &[u8], wanted: usize) -> Result<Image> {
+pub(super) fn decode(contents: Contents<'_>, wanted: usize) -> Result<Image> {
+    let (contents, cancellation) = (contents.bytes(), contents.cancellation());
     ensure!(wanted != 1, InvalidArgument, "`channels` must be 0, 3 or 4 for BMP, but got 1");
     ensure!(
         contents.len() >= HEADER_BYTES,
@@ -48,9 +49,9 @@ pub(super) fn decode(contents: &[u8], wanted: usize) -> Result<Image> {
         );
     }
     let channels = if wanted == 0 { found } else { wanted };
-    tensorfleet_core::memory::check_fits((width * height).saturating_mul(channels))?;
-    let mut samples = Vec::with_capacity(width * height * channels);
-    for row in 0..height {
+    let mut samples = memory::vec_with_room((width * height).saturating_mul(channels))?;
+    for row in cancellation.unless_cancelled(0..height) {
+        let row = row?;
         let row = if is_top_down { row } else { height - 1 - row };
         let pixels =
             contents.get(start as usize + row * row_len..).and_then(|rest| rest.get(..width * found));

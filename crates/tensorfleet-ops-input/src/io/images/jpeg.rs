@@ -3,34 +3,32 @@
 use tensorfleet_core::{Result, Status, ensure};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::errors::DecodeErrors;
-use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-use super::{Image, Samples, Wish, buffer, check_size};
+use super::{Contents, Image, Samples, Wish, buffer, check_size};
 
 /// The greatest side the format can express.
 const MAX_SIDE: usize = u16::MAX as usize;
 
-pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Image> {
+pub(super) fn decode(contents: Contents<'_>, wish: Wish) -> Result<Image> {
+    let file_bytes = contents.bytes().len();
     ensure!(wish.channels != 4, InvalidArgument, "JPEG does not support 4 channels");
     let damaged = |error: DecodeErrors| {
         Status::invalid_argument(format!(
-            "Invalid JPEG data or crop window. Data size {}: {error:?}",
-            contents.len()
+            "Invalid JPEG data or crop window. Data size {file_bytes}: {error:?}"
         ))
     };
     ensure!(
-        wish.recovers || is_closed(contents),
+        wish.recovers || is_closed(contents.bytes()),
         InvalidArgument,
-        "Invalid JPEG data or crop window. Data size {}: the image has no end",
-        contents.len()
+        "Invalid JPEG data or crop window. Data size {file_bytes}: the image has no end"
     );
     let options = DecoderOptions::default()
         .set_max_width(MAX_SIDE)
         .set_max_height(MAX_SIDE)
         .set_strict_mode(!wish.recovers);
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(contents), options);
+    let mut decoder = JpegDecoder::new_with_options(contents, options);
     decoder.decode_headers().map_err(damaged)?;
     let info = decoder.info().ok_or_else(|| Status::internal("a JPEG header was read and is not there"))?;
     let (width, height) = (info.width as usize, info.height as usize);

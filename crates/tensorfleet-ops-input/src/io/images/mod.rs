@@ -8,18 +8,21 @@
 //! allocated.
 
 mod bmp;
+mod contents;
 mod jpeg;
 mod png;
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, bail, ensure, memory};
 
 use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, scalars};
+
+use contents::Contents;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
@@ -115,8 +118,11 @@ fn decode(node: &NodeSpec<'_>, dtype: DType) -> Result<KernelBox> {
         wish.recovers = node.attr("try_recover_truncated")?;
     }
     Ok(KernelBox::from_fn(move |ctx| {
-        let contents = contents(ctx)?;
-        let image = decode_any(op, contents, wish)?;
+        let contents = Contents::new(contents(ctx)?, &ctx.step.cancellation);
+        let image = decode_any(op, contents, wish);
+        // A decoder that was given up has an error of its own.
+        ctx.check_cancelled()?;
+        let image = image?;
         ctx.set_output(0, to_tensor(image, wish.dtype)?);
         Ok(())
     }))
@@ -135,18 +141,19 @@ fn contents<'a>(ctx: &'a Context<'_>) -> Result<&'a Bytes> {
     Ok(contents)
 }
 
-fn decode_any(op: &str, contents: &[u8], wish: Wish) -> Result<Image> {
-    let is_bmp = contents.starts_with(b"BM");
+fn decode_any(op: &str, contents: Contents<'_>, wish: Wish) -> Result<Image> {
+    let bytes = contents.bytes();
+    let is_bmp = bytes.starts_with(b"BM");
     if op == "DecodeBmp" && !is_bmp {
         bail!(
             InvalidArgument,
             "DecodeBmp reads BMP files only, and this is none: use `decode_image` for files of several kinds"
         );
     }
-    if contents.starts_with(b"\xff\xd8\xff") {
+    if bytes.starts_with(b"\xff\xd8\xff") {
         return jpeg::decode(contents, wish);
     }
-    if contents.starts_with(b"\x89PNG\r\n\x1a\n") {
+    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         return png::decode(contents, wish);
     }
     if is_bmp {
@@ -157,8 +164,8 @@ fn decode_any(op: &str, contents: &[u8], wish: Wish) -> Result<Image> {
         );
         return bmp::decode(contents, wish.channels);
     }
-    let is_web_p = contents.starts_with(b"RIFF") && contents.get(8..12) == Some(b"WEBP");
-    if contents.starts_with(b"GIF8") || is_web_p {
+    let is_web_p = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+    if bytes.starts_with(b"GIF8") || is_web_p {
         bail!(
             Unimplemented,
             "Tensorfleet decodes JPEG, PNG and BMP, not GIF or WebP: convert the image before"
@@ -179,7 +186,7 @@ fn check_size(kind: &str, width: usize, height: usize) -> Result<usize> {
 
 /// Zeros to decode into, if they fit into memory.
 fn buffer(len: usize) -> Result<Vec<u8>> {
-    tensorfleet_core::memory::check_fits(len)?;
+    memory::check_fits(len)?;
     Ok(vec![0; len])
 }
 
@@ -239,14 +246,19 @@ fn encode_kernel(node: &NodeSpec<'_>) -> Result<KernelBox> {
             image.shape()
         );
         check_size("PNG", width, height)?;
-        let bytes: Vec<u8> = match image.dtype() {
-            DType::UInt16 => image.as_slice::<u16>()?.iter().flat_map(|word| word.to_be_bytes()).collect(),
-            _ => image.as_slice::<u8>()?.to_vec(),
+        let words;
+        let bytes: &[u8] = match image.dtype() {
+            DType::UInt16 => {
+                words = memory::collect(image.as_slice::<u16>()?.iter().map(|word| word.to_be_bytes()))?;
+                words.as_flattened()
+            }
+            _ => image.as_slice::<u8>()?,
         };
         let is_deep = image.dtype() == DType::UInt16;
         let len = height * width * channels * if is_deep { 2 } else { 1 };
-        let files = bytes.chunks_exact(len).map(|pixels| {
-            png::encode(pixels, width, height, channels, is_deep, compression).map(Bytes::from)
+        let images = ctx.step.cancellation.unless_cancelled(bytes.chunks_exact(len));
+        let files = images.map(|pixels| {
+            png::encode(pixels?, width, height, channels, is_deep, compression).map(Bytes::from)
         });
         let files = Tensor::from_strings(files.collect::<Result<_>>()?, batch)?;
         ctx.set_output(0, files);

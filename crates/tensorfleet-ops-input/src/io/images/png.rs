@@ -1,21 +1,20 @@
 //! PNG files.
 
-use std::io::Cursor;
-
 use ::png::{BitDepth, ColorType, Compression, DecodingError, Limits, Transformations};
-use tensorfleet_core::{DType, Result, Status};
+use tensorfleet_core::{DType, Result, Status, memory};
 
-use super::{Image, Samples, Wish, buffer, check_size};
+use super::{Contents, Image, Samples, Wish, buffer, check_size};
 
 /// What the decoder may allocate for itself: a row or two, and what stands in chunks beside the pixels.
 const MAX_OVERHEAD_BYTES: usize = 64 << 20;
 
-pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Image> {
+pub(super) fn decode(contents: Contents<'_>, wish: Wish) -> Result<Image> {
+    let file_bytes = contents.bytes().len();
     let damaged = |error: DecodingError| {
-        Status::invalid_argument(format!("Invalid PNG data, size {}: {error}", contents.len()))
+        Status::invalid_argument(format!("Invalid PNG data, size {file_bytes}: {error}"))
     };
     let limits = Limits { bytes: MAX_OVERHEAD_BYTES };
-    let mut decoder = ::png::Decoder::new_with_limits(Cursor::new(contents), limits);
+    let mut decoder = ::png::Decoder::new_with_limits(contents, limits);
     decoder.set_transformations(Transformations::EXPAND);
     let mut reader = decoder.read_info().map_err(damaged)?;
     let info = reader.info();
@@ -36,19 +35,18 @@ pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Image> {
     };
     let wants_words = wish.dtype != DType::UInt8;
     let samples = if frame.bit_depth == BitDepth::Sixteen {
-        let words: Vec<u16> =
-            pixels.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair)).collect();
-        let words = rearranged(&words, found, channels, u16::MAX, grey_word);
+        let words = memory::collect(pixels.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair)))?;
+        let words = rearranged(words, found, channels, u16::MAX, grey_word)?;
         match wants_words {
             true => Samples::Words(words),
-            false => Samples::Bytes(words.iter().map(|word| (word >> 8) as u8).collect()),
+            false => Samples::Bytes(memory::collect(words.iter().map(|word| (word >> 8) as u8))?),
         }
     } else {
         // TensorFlow widens small samples after it has added what makes a pixel opaque, which therefore stays small.
         let opaque = ((1u16 << (file_depth as u8).min(8)) - 1) as u8;
-        let bytes = rearranged(&pixels, found, channels, opaque, grey_byte);
+        let bytes = rearranged(pixels, found, channels, opaque, grey_byte)?;
         match wants_words {
-            true => Samples::Words(bytes.iter().map(|&byte| byte as u16 * 257).collect()),
+            true => Samples::Words(memory::collect(bytes.iter().map(|&byte| byte as u16 * 257))?),
             false => Samples::Bytes(bytes),
         }
     };
@@ -56,11 +54,17 @@ pub(super) fn decode(contents: &[u8], wish: Wish) -> Result<Image> {
 }
 
 /// Pixels of `from` channels with `to` channels: 1 and 2 are grey, 2 and 4 have an opacity.
-fn rearranged<T: Copy>(pixels: &[T], from: usize, to: usize, opaque: T, grey: fn(T, T, T) -> T) -> Vec<T> {
+fn rearranged<T: Copy>(
+    pixels: Vec<T>,
+    from: usize,
+    to: usize,
+    opaque: T,
+    grey: fn(T, T, T) -> T,
+) -> Result<Vec<T>> {
     if from == to {
-        return pixels.to_vec();
+        return Ok(pixels);
     }
-    let mut out = Vec::with_capacity(pixels.len() / from.max(1) * to);
+    let mut out = memory::vec_with_room(pixels.len() / from.max(1) * to)?;
     for pixel in pixels.chunks_exact(from.max(1)) {
         let (color, opacity) = match *pixel {
             [y] => ([y; 3], opaque),
@@ -77,7 +81,7 @@ fn rearranged<T: Copy>(pixels: &[T], from: usize, to: usize, opaque: T, grey: fn
             out.push(opacity);
         }
     }
-    out
+    Ok(out)
 }
 
 /// The weights of red, green and blue in 32768ths, as libpng rounds 0.299 and 0.587.

@@ -1,14 +1,14 @@
 //! How files are cut into records.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor, Read, Seek};
+use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use flate2::read::ZlibDecoder;
-use tensorfleet_core::{Result, Status, ensure, memory};
-use tensorfleet_files::io_status;
+use tensorfleet_core::{Result, Status, memory};
 use tensorfleet_files::record::{Compression, RecordReader};
+use tensorfleet_files::{FileAccess, io_status};
 
 use super::Record;
 
@@ -48,22 +48,17 @@ pub(super) trait Records: Send {
 }
 
 impl Format {
-    /// Whether names are those of files.
-    pub(super) fn has_files(&self) -> bool {
-        !matches!(self, Format::Name)
-    }
-
     /// Opens a file.
-    pub(super) fn open(&self, path: &str) -> Result<Box<dyn Records>> {
+    pub(super) fn open(&self, access: &FileAccess, path: &str) -> Result<Box<dyn Records>> {
         Ok(match self {
-            Format::Lines { skipped } => Box::new(Lines::open(path, *skipped)?),
-            Format::Fixed(measures) => Box::new(Stretches::open(path, *measures)?),
+            Format::Lines { skipped } => Box::new(Lines::open(access.open(path)?, path, *skipped)?),
+            Format::Fixed(measures) => Box::new(Stretches::open(access.open(path)?, path, *measures)?),
             Format::TfRecords(compression) => Box::new(TfRecords {
                 path: path.to_string(),
-                reader: RecordReader::open(path, *compression)?,
+                reader: RecordReader::open(access, path, *compression)?,
             }),
             Format::Whole => {
-                let value = std::fs::read(path).map_err(|error| io_status(Path::new(path), &error))?;
+                let value = access.read(path)?;
                 Box::new(Single(Some(Record { key: path.to_string(), value: value.into() })))
             }
             Format::Name => {
@@ -72,10 +67,6 @@ impl Format {
             }
         })
     }
-}
-
-fn open(path: &str) -> Result<File> {
-    File::open(path).map_err(|error| io_status(Path::new(path), &error))
 }
 
 struct Single(Option<Record>);
@@ -105,8 +96,8 @@ struct Lines {
 }
 
 impl Lines {
-    fn open(path: &str, skipped: u64) -> Result<Lines> {
-        let mut lines = Lines { path: path.into(), input: BufReader::new(open(path)?), number: 0 };
+    fn open(file: File, path: &str, skipped: u64) -> Result<Lines> {
+        let mut lines = Lines { path: path.into(), input: BufReader::new(file), number: 0 };
         for _ in 0..skipped {
             if lines.next_record()?.is_none() {
                 break;
@@ -119,7 +110,7 @@ impl Lines {
 impl Records for Lines {
     fn next_record(&mut self) -> Result<Option<Record>> {
         let mut line = Vec::new();
-        let read = self.input.read_until(b'\n', &mut line);
+        let read = memory::read_until(&mut self.input, b'\n', &mut line)?;
         if read.map_err(|error| io_status(&self.path, &error))? == 0 {
             return Ok(None);
         }
@@ -144,15 +135,12 @@ struct Stretches {
 }
 
 impl Stretches {
-    fn open(path: &str, measures: FixedLength) -> Result<Stretches> {
-        let file = open(path)?;
+    fn open(file: File, path: &str, measures: FixedLength) -> Result<Stretches> {
         let failed = |error: std::io::Error| io_status(Path::new(path), &error);
         let (input, len): (Box<dyn ReadSeek>, u64) = if measures.zlib {
             let mut content = Vec::new();
-            let limit = memory::limit_bytes() as u64;
-            ZlibDecoder::new(file).take(limit).read_to_end(&mut content).map_err(failed)?;
+            memory::read_to_end(&mut ZlibDecoder::new(file), &mut content)?.map_err(failed)?;
             let len = content.len() as u64;
-            ensure!(len < limit, ResourceExhausted, "{path} takes more than {limit} bytes when decompressed");
             (Box::new(Cursor::new(content)), len)
         } else {
             let len = file.metadata().map_err(failed)?.len();
@@ -171,7 +159,8 @@ impl Records for Stretches {
         }
         let len =
             usize::try_from(record).map_err(|_| Status::resource_exhausted("record_bytes is too large"))?;
-        let mut value = vec![0; len];
+        let mut value = memory::vec_with_room(len)?;
+        value.resize(len, 0);
         let seek = self.input.seek(std::io::SeekFrom::Start(self.position));
         seek.and_then(|_| self.input.read_exact(&mut value))
             .map_err(|error| io_status(&self.path, &error))?;

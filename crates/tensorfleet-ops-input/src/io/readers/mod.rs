@@ -158,7 +158,7 @@ impl Reader {
 
     /// Opens the file the queue gave; if that fails, the first read fails.
     fn take_file(self: &Arc<Self>, dequeued: Result<Vec<Tuple>>, resume: Resume<'_>) {
-        let opened = dequeued.and_then(|elements| self.open(&file_name(&elements)?));
+        let opened = dequeued.and_then(|elements| self.format.open(&self.access, &file_name(&elements)?));
         let failed = {
             let mut state = self.state.lock();
             match opened {
@@ -172,13 +172,6 @@ impl Reader {
         if let Some((read, status)) = failed {
             (read.done)(Err(status), resume);
         }
-    }
-
-    fn open(&self, name: &str) -> Result<Box<dyn Records>> {
-        if self.format.has_files() {
-            self.access.check(name)?;
-        }
-        self.format.open(name)
     }
 
     fn advance(&self) -> Progress {

@@ -8,6 +8,7 @@ use tensorfleet_files::record::Compression;
 
 use super::formats::{FixedLength, Format};
 use super::{Reader, Record};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, tensor_outputs};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -37,6 +38,7 @@ pub(crate) static OPS: &[Op] = &[
         .attrs("container: string = ''; shared_name: string = ''")
         .kernel(|node| make(node, || Ok(Format::Name))),
     Op::new("ReaderReadV2", "reader_handle: resource, queue_handle: resource -> key: string, value: string")
+        .work(Work::Inputs)
         .stateful()
         .shape(scalars)
         .kernel(|_| Ok(KernelBox::new_async(ReadKernel { is_batch: false }))),
@@ -44,6 +46,7 @@ pub(crate) static OPS: &[Op] = &[
         "ReaderReadUpToV2",
         "reader_handle: resource, queue_handle: resource, num_records: int64 -> keys: string, values: string",
     )
+    .work(Work::Inputs)
     .stateful()
     .shape(batch_shape)
     .kernel(|_| Ok(KernelBox::new_async(ReadKernel { is_batch: true }))),
@@ -57,7 +60,11 @@ pub(crate) static OPS: &[Op] = &[
         .shape(scalars)
         .kernel(|_| count(Reader::files_finished))
         .cost(Cost::Trivial),
-    Op::new("ReaderResetV2", "reader_handle: resource ->").stateful().shape(no_outputs).kernel(reset),
+    Op::new("ReaderResetV2", "reader_handle: resource ->")
+        .work(Work::Inputs)
+        .stateful()
+        .shape(no_outputs)
+        .kernel(reset),
 ];
 
 const fn maker(name: &'static str) -> Op {

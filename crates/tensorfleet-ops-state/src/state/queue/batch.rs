@@ -1,6 +1,6 @@
 //! Making one batch out of dequeued elements: a new first dimension, and padding where a queue asks for it.
 
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Status, Tensor, ensure, memory};
 
 use super::spec::{Kind, QueueSpec};
 use super::store::Tuple;
@@ -50,6 +50,18 @@ fn batch_shape(rows: usize, row: &Shape) -> Result<Shape> {
     Shape::new(&dims)
 }
 
+/// What the rows hold, one after another.
+fn appended<'a, E: Clone + 'a>(
+    rows: &[&'a Tensor],
+    elements: impl Fn(&'a Tensor) -> Result<&'a [E]>,
+) -> Result<Vec<E>> {
+    let mut all = memory::vec_with_room(rows.iter().map(|row| row.num_elements()).sum())?;
+    for row in rows {
+        all.extend_from_slice(elements(row)?);
+    }
+    Ok(all)
+}
+
 /// Rows of one shape, one after another.
 pub fn stack(dtype: DType, row: &Shape, rows: &[&Tensor]) -> Result<Tensor> {
     for tensor in rows {
@@ -64,15 +76,15 @@ pub fn stack(dtype: DType, row: &Shape, rows: &[&Tensor]) -> Result<Tensor> {
     let shape = batch_shape(rows.len(), row)?;
     match dtype {
         DType::String => {
-            let strings = rows.iter().map(|row| row.as_strings()).collect::<Result<Vec<_>>>()?.concat();
+            let strings = appended(rows, Tensor::as_strings)?;
             Tensor::from_strings(strings, &shape)
         }
         DType::Resource => {
-            let handles = rows.iter().map(|row| row.as_resources()).collect::<Result<Vec<_>>>()?.concat();
+            let handles = appended(rows, Tensor::as_resources)?;
             Tensor::from_resources(handles, &shape)
         }
         DType::Variant => {
-            let variants = rows.iter().map(|row| row.as_variants()).collect::<Result<Vec<_>>>()?.concat();
+            let variants = appended(rows, Tensor::as_variants)?;
             Tensor::from_variants(variants, &shape)
         }
         DType::Bool => {
@@ -106,7 +118,7 @@ fn pad(dtype: DType, row: &Shape, rows: &[&Tensor]) -> Result<Tensor> {
     let shape = batch_shape(rows.len(), row)?;
     let row_len = row.num_elements();
     if dtype == DType::String {
-        let mut out = vec![bytes::Bytes::new(); shape.num_elements()];
+        let mut out = memory::vec_of(bytes::Bytes::new(), shape.num_elements())?;
         for (index, tensor) in rows.iter().enumerate() {
             let strings = tensor.as_strings()?;
             for_each_run(tensor.shape(), row, |from, to, len| {

@@ -13,6 +13,7 @@ mod batch;
 mod ops;
 mod spec;
 mod store;
+mod tokens;
 
 #[cfg(test)]
 mod tests;
@@ -20,9 +21,11 @@ mod tests;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tensorfleet_core::memory::Kept;
 use tensorfleet_core::{Result, Status, Tensor, ensure};
 
 use self::store::Store;
+pub(crate) use self::store::kept_bytes;
 use super::waiting::{RequestId, Waiting, WaitingList, Waits, watch};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
@@ -33,6 +36,7 @@ pub(crate) use self::ops::OPS;
 use self::spec::Kind;
 pub use self::spec::QueueSpec;
 pub use self::store::Tuple;
+use self::tokens::{Taker, TokenUse, Tokens};
 
 /// The continuation of an enqueue or a close.
 pub type OnEnqueued = Box<dyn FnOnce(Result<()>, Resume<'_>) + Send>;
@@ -48,9 +52,15 @@ pub struct Queue {
 
 struct State {
     store: Store,
+    /// For all elements here: those in the store, those that wait to get in, those that a waiting dequeue holds.
+    kept: Kept,
     enqueues: WaitingList<Enqueue>,
     dequeues: WaitingList<Dequeue>,
     is_closed: bool,
+    /// Whether anything has ever been put in.
+    is_used: bool,
+    /// Present if the queue is one of tokens.
+    tokens: Option<Box<Tokens>>,
     /// Set when the queue has left its container; all that is left is to say so.
     is_removed: bool,
 }
@@ -63,7 +73,24 @@ struct Enqueue {
 
 enum Offer {
     Elements(std::vec::IntoIter<Tuple>),
+    /// The tokens of a round, in place of what is left of the round before.
+    Round(Vec<Tuple>),
     Close,
+}
+
+impl Offer {
+    /// What keeping the elements takes that have not been put in yet.
+    fn kept_bytes(&self) -> usize {
+        match self {
+            Offer::Elements(rows) => bytes_of(rows.as_slice()),
+            Offer::Round(rows) => bytes_of(rows),
+            Offer::Close => 0,
+        }
+    }
+}
+
+fn bytes_of(elements: &[Tuple]) -> usize {
+    elements.iter().map(kept_bytes).fold(0, usize::saturating_add)
 }
 
 /// How many elements a dequeue asks for.
@@ -77,6 +104,8 @@ pub struct Amount {
 
 struct Dequeue {
     amount: Amount,
+    /// Who takes, where the queue may have to know.
+    taker: Option<Taker>,
     taken: Vec<Tuple>,
     done: OnDequeued,
 }
@@ -105,9 +134,12 @@ impl Queue {
     pub fn new(name: &str, spec: QueueSpec) -> Result<Queue> {
         let state = State {
             store: spec.new_store()?,
+            kept: Kept::default(),
             enqueues: WaitingList::default(),
             dequeues: WaitingList::default(),
             is_closed: false,
+            is_used: false,
+            tokens: None,
             is_removed: false,
         };
         Ok(Queue { name: name.to_string(), spec, state: Mutex::new(state) })
@@ -150,11 +182,68 @@ impl Queue {
         done: OnEnqueued,
         resume: Resume<'_>,
     ) {
+        self.put_many(batch, Offer::from_rows, cancellation, done, resume);
+    }
+
+    /// Puts the tokens of a round in, one for each row, in place of what is left of earlier rounds.
+    pub(crate) fn enqueue_round(
+        self: &Arc<Self>,
+        batch: &[Tensor],
+        cancellation: &Arc<Cancellation>,
+        done: OnEnqueued,
+        resume: Resume<'_>,
+    ) {
+        self.put_many(batch, Offer::Round, cancellation, done, resume);
+    }
+
+    fn put_many(
+        self: &Arc<Self>,
+        batch: &[Tensor],
+        offer: impl FnOnce(Vec<Tuple>) -> Offer,
+        cancellation: &Arc<Cancellation>,
+        done: OnEnqueued,
+        resume: Resume<'_>,
+    ) {
         match self.spec.rows_of(batch) {
             Ok(rows) if rows.is_empty() => done(Ok(()), resume),
-            Ok(rows) => self.offer(Offer::Elements(rows.into_iter()), cancellation, done, resume),
+            Ok(rows) => self.offer(offer(rows), cancellation, done, resume),
             Err(status) => done(Err(status), resume),
         }
+    }
+
+    /// Begins the queue anew, as a chief that starts does in `epoch`: open, with the rows of `batch` and nothing else. Enqueues
+    /// that wait, and dequeues of steps that began before, end with `Aborted`, unless nothing has ever been done with the queue.
+    pub(crate) fn begin(&self, batch: &[Tensor], epoch: u64, resume: Resume<'_>) -> Result<()> {
+        let rows = self.spec.rows_of(batch)?;
+        let mut answers = Answers::default();
+        {
+            let mut state = self.state.lock();
+            state.kept.add(bytes_of(&rows))?;
+            let was_used = state.is_used || state.is_closed;
+            state.is_closed = false;
+            while let Some(left) = state.store.take() {
+                state.kept.remove(kept_bytes(&left));
+            }
+            state.is_used |= !rows.is_empty();
+            let tokens = state.tokens.get_or_insert_default();
+            if tokens.begin(epoch, was_used) {
+                let anew = || Err(tokens::begun_anew());
+                let enqueues: Vec<Waiting<Enqueue>> = state.enqueues.drain().collect();
+                let dequeues: Vec<Waiting<Dequeue>> = state.dequeues.drain().collect();
+                for waiting in enqueues {
+                    state.kept.remove(waiting.request.what.kept_bytes());
+                    answers.enqueued.push((waiting, anew()));
+                }
+                for waiting in dequeues {
+                    state.kept.remove(bytes_of(&waiting.request.taken));
+                    answers.dequeued.push((waiting, anew()));
+                }
+            }
+            rows.into_iter().for_each(|row| state.store.put(row));
+            self.advance(&mut state, &mut answers);
+        }
+        answers.give(resume);
+        Ok(())
     }
 
     /// Closes the queue to enqueues that come later; those that wait already go first, or, if
@@ -174,7 +263,11 @@ impl Queue {
             let mut state = self.state.lock();
             state.is_closed = true;
             let cancelled = || Err(Status::cancelled("Enqueue operation was cancelled"));
-            answers.enqueued.extend(state.enqueues.drain().map(|waiting| (waiting, cancelled())));
+            let pending: Vec<Waiting<Enqueue>> = state.enqueues.drain().collect();
+            for waiting in pending {
+                state.kept.remove(waiting.request.what.kept_bytes());
+                answers.enqueued.push((waiting, cancelled()));
+            }
             self.advance(&mut state, &mut answers);
         }
         answers.give(resume);
@@ -191,6 +284,10 @@ impl Queue {
         let mut answers = Answers::default();
         let (id, waits) = {
             let mut state = self.state.lock();
+            if let Err(status) = state.kept.add(what.kept_bytes()) {
+                drop(state);
+                return done(Err(status.context(format!("an element of {}", self.title()))), resume);
+            }
             let id = state.enqueues.push(cancellation, Enqueue { what, done });
             self.advance(&mut state, &mut answers);
             (id, state.enqueues.contains(id))
@@ -209,13 +306,34 @@ impl Queue {
         done: OnDequeued,
         resume: Resume<'_>,
     ) {
+        self.dequeue_for(None, amount, cancellation, done, resume);
+    }
+
+    /// The same for somebody whom a queue of tokens knows.
+    fn dequeue_for(
+        self: &Arc<Self>,
+        taker: Option<Taker>,
+        amount: Amount,
+        cancellation: &Arc<Cancellation>,
+        done: OnDequeued,
+        resume: Resume<'_>,
+    ) {
         if amount.count == 0 {
             return done(Ok(Vec::new()), resume);
         }
         let mut answers = Answers::default();
         let (id, waits) = {
             let mut state = self.state.lock();
-            let id = state.dequeues.push(cancellation, Dequeue { amount, taken: Vec::new(), done });
+            if taker.as_ref().is_some_and(|taker| taker.token_use == TokenUse::Member) {
+                state.tokens.get_or_insert_default();
+            }
+            if let (Some(tokens), Some(taker)) = (&state.tokens, &taker)
+                && let Err(status) = tokens.check(taker)
+            {
+                drop(state);
+                return done(Err(status), resume);
+            }
+            let id = state.dequeues.push(cancellation, Dequeue { amount, taker, taken: Vec::new(), done });
             self.advance(&mut state, &mut answers);
             (id, state.dequeues.contains(id))
         };
@@ -248,10 +366,19 @@ impl Queue {
                     state.is_closed = true;
                     Ok(())
                 }
-                Offer::Elements(_) if state.is_closed => {
+                Offer::Elements(_) | Offer::Round(_) if state.is_closed => {
                     Err(Status::cancelled(format!("{} is closed.", self.title())))
                 }
+                Offer::Round(rows) => {
+                    while let Some(left) = state.store.take() {
+                        state.kept.remove(kept_bytes(&left));
+                    }
+                    state.is_used = true;
+                    std::mem::take(rows).into_iter().for_each(|row| state.store.put(row));
+                    Ok(())
+                }
                 Offer::Elements(rows) => {
+                    state.is_used = true;
                     while state.store.len() < self.spec.capacity
                         && let Some(tuple) = rows.next()
                     {
@@ -265,13 +392,18 @@ impl Queue {
                 }
             };
             changed = true;
-            answers.enqueued.extend(state.enqueues.pop().map(|waiting| (waiting, result)));
+            let Some(waiting) = state.enqueues.pop() else { break };
+            state.kept.remove(waiting.request.what.kept_bytes());
+            answers.enqueued.push((waiting, result));
         }
         changed
     }
 
     /// Lets out what may be taken; returns whether anything changed.
     fn advance_dequeues(&self, state: &mut State, answers: &mut Answers) -> bool {
+        if state.tokens.is_some() {
+            return self.advance_takers(state, answers);
+        }
         let mut changed = false;
         while let Some(Dequeue { amount, taken, .. }) = state.dequeues.front() {
             let held_back = if state.is_closed { 0 } else { self.spec.min_after_dequeue };
@@ -286,15 +418,11 @@ impl Queue {
                 changed = true;
             }
             let result = if taken.len() == amount.count || (state.is_closed && can_be_fewer(*amount, taken)) {
+                state.kept.remove(bytes_of(taken));
                 Ok(())
             } else if state.is_closed {
                 state.store.put_back(std::mem::take(taken));
-                Err(Status::out_of_range(format!(
-                    "{} is closed and has insufficient elements (requested {}, current size {})",
-                    self.title(),
-                    amount.count,
-                    state.store.len()
-                )))
+                Err(self.too_few(*amount, state.store.len()))
             } else {
                 return changed;
             };
@@ -302,6 +430,49 @@ impl Queue {
             answers.dequeued.extend(state.dequeues.pop().map(|waiting| (waiting, result)));
         }
         changed
+    }
+
+    /// The same for a queue of tokens: in order of arrival, but a member that has its token of a round lets others go first.
+    fn advance_takers(&self, state: &mut State, answers: &mut Answers) -> bool {
+        let State { store, kept, dequeues, tokens: Some(tokens), is_closed, .. } = state else {
+            return false;
+        };
+        let mut changed = false;
+        while let Some(token) = store.front().map(token_of) {
+            let may_take =
+                |dequeue: &Dequeue| dequeue.taker.as_ref().is_none_or(|taker| tokens.may_take(taker, token));
+            let Some(id) = dequeues.find(may_take) else { break };
+            let Some(Dequeue { amount, taker, taken, .. }) = dequeues.get_mut(id) else { break };
+            taken.extend(store.take());
+            changed = true;
+            taker.iter().for_each(|taker| tokens.note(taker, token));
+            if taken.len() == amount.count {
+                kept.remove(bytes_of(taken));
+                answers.dequeued.extend(dequeues.remove(id).map(|waiting| (waiting, Ok(()))));
+            }
+        }
+        if *is_closed {
+            for waiting in dequeues.drain() {
+                let Dequeue { amount, taken, .. } = &waiting.request;
+                kept.remove(bytes_of(taken));
+                let result = match can_be_fewer(*amount, taken) {
+                    true => Ok(()),
+                    false => Err(self.too_few(*amount, store.len() + taken.len())),
+                };
+                answers.dequeued.push((waiting, result));
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    #[cold]
+    fn too_few(&self, amount: Amount, size: usize) -> Status {
+        Status::out_of_range(format!(
+            "{} is closed and has insufficient elements (requested {}, current size {size})",
+            self.title(),
+            amount.count,
+        ))
     }
 
     /// Whether a dequeue leaves the elements in the queue until there are enough. One of more than the queue holds cannot.
@@ -332,6 +503,19 @@ impl Queue {
     }
 }
 
+/// The round of a token; what is no token is newer than any.
+fn token_of(tuple: &Tuple) -> i64 {
+    let token = tuple.first();
+    let wide = token.and_then(|token| token.to_scalar::<i64>().ok());
+    wide.or_else(|| token?.to_scalar::<i32>().ok().map(i64::from)).unwrap_or(i64::MAX)
+}
+
+impl Offer {
+    fn from_rows(rows: Vec<Tuple>) -> Offer {
+        Offer::Elements(rows.into_iter())
+    }
+}
+
 fn can_be_fewer(amount: Amount, taken: &[Tuple]) -> bool {
     amount.or_fewer && !taken.is_empty()
 }
@@ -347,6 +531,7 @@ impl Waits<Enqueue> for Queue {
         {
             let mut state = self.state.lock();
             let Some(waiting) = state.enqueues.remove(id) else { return };
+            state.kept.remove(waiting.request.what.kept_bytes());
             answers.enqueued.push((waiting, Err(reason)));
             self.advance(&mut state, &mut answers);
         }

@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{DType, PartialShape, Result, Tensor, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Status, Tensor, ensure};
 
 use super::spec::{Kind, QueueSpec};
-use super::{Amount, OnEnqueued, Queue, Tuple};
-use crate::state::naming::{Owner, handle_shape, no_outputs};
+use super::tokens::TokenUse;
+use super::{Amount, OnEnqueued, Queue, Taker, Tuple};
+use crate::state::naming::{Owner, handle_shape, no_outputs, own_attr};
+use tensorfleet_kernel::Work;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, Outputs, tensor_outputs};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, scalars, unknown};
+
+/// How a node of synchronous training uses its queue of tokens.
+const TOKENS: &str = "_tensorfleet_tokens";
 
 const FIFO_ATTRS: &str = "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; \
                           container: string = ''; shared_name: string = ''";
@@ -54,11 +59,13 @@ pub(crate) static OPS: &[Op] = &[
         .stateful()
         .kernel(enqueue_many),
     Op::new("QueueDequeue", "handle: Ref(string) -> components: component_types")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs(DEQUEUE_ATTRS)
         .shape(unknown)
         .kernel(dequeue),
     Op::new("QueueDequeueV2", "handle: resource -> components: component_types")
+        .work(Work::Inputs)
         .attrs(DEQUEUE_ATTRS)
         .stateful()
         .shape(unknown)
@@ -76,25 +83,40 @@ pub(crate) static OPS: &[Op] = &[
         .stateful()
         .kernel(|node| dequeue_batch(node, "DequeueUpToOp", true)),
     Op::new("QueueClose", "handle: Ref(string)")
+        .work(Work::Inputs)
         .not_differentiable()
         .attrs(CLOSE_ATTRS)
         .shape(no_outputs)
         .kernel(close),
-    Op::new("QueueCloseV2", "handle: resource").attrs(CLOSE_ATTRS).stateful().shape(no_outputs).kernel(close),
+    Op::new("QueueCloseV2", "handle: resource")
+        .work(Work::Inputs)
+        .attrs(CLOSE_ATTRS)
+        .stateful()
+        .shape(no_outputs)
+        .kernel(close),
     Op::new("QueueSize", "handle: Ref(string) -> size: int32")
+        .work(Work::Inputs)
         .not_differentiable()
         .shape(scalars)
         .kernel(size),
-    Op::new("QueueSizeV2", "handle: resource -> size: int32").stateful().shape(scalars).kernel(size),
-    Op::new("QueueIsClosed", "handle: Ref(string) -> is_closed: bool").shape(scalars).kernel(is_closed),
+    Op::new("QueueSizeV2", "handle: resource -> size: int32")
+        .work(Work::Inputs)
+        .stateful()
+        .shape(scalars)
+        .kernel(size),
+    Op::new("QueueIsClosed", "handle: Ref(string) -> is_closed: bool")
+        .work(Work::Inputs)
+        .shape(scalars)
+        .kernel(is_closed),
     Op::new("QueueIsClosedV2", "handle: resource -> is_closed: bool")
+        .work(Work::Inputs)
         .stateful()
         .shape(scalars)
         .kernel(is_closed),
 ];
 
 const fn enqueue_op(name: &'static str, signature: &'static str) -> Op {
-    Op::new(name, signature).attrs(ENQUEUE_ATTRS).shape(no_outputs)
+    Op::new(name, signature).work(Work::Inputs).attrs(ENQUEUE_ATTRS).shape(no_outputs)
 }
 
 const fn batch_op(name: &'static str, signature: &'static str) -> Op {
@@ -125,7 +147,9 @@ fn make(node: &NodeSpec<'_>, kind: Kind) -> Result<KernelBox> {
 enum Request {
     Enqueue(Tuple),
     EnqueueMany(Tuple),
-    Dequeue,
+    Begin(Tuple),
+    Round(Tuple),
+    Dequeue(Taker),
     DequeueBatch(Amount),
     Close { cancel_pending: bool },
 }
@@ -143,6 +167,10 @@ where
             Ok((queue, request))
         });
         match prepared {
+            Ok((queue, Request::Begin(batch))) => {
+                let epoch = ctx.step.resources.begin_anew();
+                done(queue.begin(&batch, epoch, resume).map(|()| Outputs::new()), resume);
+            }
             Ok((queue, request)) => submit(&queue, request, &ctx.step.cancellation, done, resume),
             Err(status) => done(Err(status), resume),
         }
@@ -167,14 +195,18 @@ fn submit(
         Request::EnqueueMany(batch) => {
             queue.enqueue_many(&batch, cancellation, without_outputs(done), resume);
         }
+        Request::Round(batch) => queue.enqueue_round(&batch, cancellation, without_outputs(done), resume),
+        // Needs more of its step than its cancellation, and is done where that is at hand.
+        Request::Begin(_) => done(Err(Status::internal("a queue is begun by its kernel")), resume),
         Request::Close { cancel_pending } => {
             queue.close(cancel_pending, cancellation, without_outputs(done), resume);
         }
-        Request::Dequeue => {
+        Request::Dequeue(taker) => {
             let dequeued = |result: Result<Vec<Tuple>>, resume: Resume<'_>| {
                 done(result.map(|elements| tensor_outputs(elements.into_iter().flatten())), resume);
             };
-            queue.dequeue(Amount { count: 1, or_fewer: false }, cancellation, Box::new(dequeued), resume);
+            let one = Amount { count: 1, or_fewer: false };
+            queue.dequeue_for(Some(taker), one, cancellation, Box::new(dequeued), resume);
         }
         Request::DequeueBatch(amount) => {
             let from = queue.clone();
@@ -196,6 +228,10 @@ fn check_timeout(node: &NodeSpec<'_>) -> Result<()> {
     Ok(())
 }
 
+fn token_use(node: &NodeSpec<'_>) -> Result<TokenUse> {
+    TokenUse::parse(&own_attr::<String>(node, TOKENS)?)
+}
+
 fn components(ctx: &mut AsyncContext) -> Result<Tuple> {
     (1..ctx.inputs.len()).map(|index| ctx.take_input(index)).collect()
 }
@@ -207,15 +243,25 @@ fn enqueue(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 fn enqueue_many(node: &NodeSpec<'_>) -> Result<KernelBox> {
     check_timeout(node)?;
-    queue_kernel(|_, ctx| Ok(Request::EnqueueMany(components(ctx)?)))
+    let token_use = token_use(node)?;
+    queue_kernel(move |_, ctx| {
+        let batch = components(ctx)?;
+        Ok(match token_use {
+            TokenUse::Begin => Request::Begin(batch),
+            TokenUse::Round => Request::Round(batch),
+            TokenUse::Plain | TokenUse::Member => Request::EnqueueMany(batch),
+        })
+    })
 }
 
 fn dequeue(node: &NodeSpec<'_>) -> Result<KernelBox> {
     check_timeout(node)?;
     let types: Vec<DType> = node.attr("component_types")?;
-    queue_kernel(move |queue, _| {
+    let token_use = token_use(node)?;
+    queue_kernel(move |queue, ctx| {
         queue.spec().check_components(&types)?;
-        Ok(Request::Dequeue)
+        let (origin, epoch) = (ctx.step.origin.clone(), ctx.step.epoch);
+        Ok(Request::Dequeue(Taker { origin, epoch, token_use }))
     })
 }
 

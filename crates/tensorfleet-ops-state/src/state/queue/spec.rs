@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure};
+use tensorfleet_core::{DType, PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
 use super::store::{Heap, Store, Tuple, check_priority};
 use tensorfleet_kernel::node_spec::NodeSpec;
@@ -216,7 +216,14 @@ impl QueueSpec {
             );
         }
         let row = |row: usize| batch.iter().map(|component| component.row(row)).collect::<Result<Tuple>>();
-        (0..rows.unwrap_or(0)).map(row).collect()
+        // Rows of no elements take no bytes in the batch, but each is an element of the queue.
+        let rows = rows.unwrap_or(0);
+        memory::check_fits(rows.saturating_mul(batch.len()).saturating_mul(size_of::<Tensor>()))?;
+        let mut elements = memory::vec_with_room(rows)?;
+        for index in 0..rows {
+            elements.push(row(index)?);
+        }
+        Ok(elements)
     }
 
     fn shown_batch(&self, rows: Option<usize>, index: usize) -> PartialShape {

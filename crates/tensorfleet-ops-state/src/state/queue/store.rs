@@ -11,6 +11,11 @@ use tensorfleet_numeric::philox::Singles;
 /// One element of a queue: a tensor for each component.
 pub type Tuple = SmallVec<[Tensor; 2]>;
 
+/// What keeping an element takes, beyond what is charged for its tensors' data.
+pub(crate) fn kept_bytes(tuple: &Tuple) -> usize {
+    tuple.iter().fold(size_of::<Tuple>(), |sum, tensor| sum.saturating_add(tensor.kept_bytes()))
+}
+
 /// Elements and the rule by which they leave.
 pub(super) enum Store {
     /// In order of arrival.
@@ -35,6 +40,15 @@ impl Store {
             Store::Fifo(elements) => elements.push_back(tuple),
             Store::Shuffled { elements, .. } => elements.push(tuple),
             Store::ByPriority(heap) => heap.push(tuple),
+        }
+    }
+
+    /// The element that leaves next, where that is known before it does.
+    pub(super) fn front(&self) -> Option<&Tuple> {
+        match self {
+            Store::Fifo(elements) => elements.front(),
+            Store::Shuffled { elements, .. } => elements.last(),
+            Store::ByPriority(heap) => heap.elements.first().map(|ranked| &ranked.tuple),
         }
     }
 

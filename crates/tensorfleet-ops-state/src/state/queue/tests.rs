@@ -7,9 +7,11 @@ use proptest::prelude::*;
 use tensorfleet_core::{Code, DType, PartialShape, Result, Status, Tensor};
 
 use super::spec::Kind;
+use super::tokens::{Taker, TokenUse};
 use super::{Amount, Queue, QueueSpec, Tuple};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
+use tensorfleet_kernel::kernel::StepOrigin;
 use tensorfleet_kernel::resource::Resource;
 
 fn spec(kind: Kind, capacity: usize) -> QueueSpec {
@@ -66,6 +68,69 @@ fn take(queue: &Arc<Queue>, count: usize, or_fewer: bool) -> Asked<Vec<i64>> {
     };
     queue.dequeue(Amount { count, or_fewer }, &cancellation, Box::new(done), Resume::OnPool);
     Asked { cancellation, answer }
+}
+
+/// A member of a synchronous training takes its token.
+fn take_token(queue: &Arc<Queue>, owner: &str, session: &str, epoch: u64) -> Asked<i64> {
+    let (sender, answer) = channel();
+    let cancellation = Arc::new(Cancellation::new());
+    let origin = StepOrigin { owner: owner.into(), incarnation: 1, session: session.into() };
+    let taker = Taker { origin: Arc::new(origin), epoch, token_use: TokenUse::Member };
+    let done = move |result: Result<Vec<Tuple>>, _: Resume<'_>| {
+        sender.send(result.map(|tokens| tokens[0][0].to_scalar().unwrap())).unwrap();
+    };
+    let one = Amount { count: 1, or_fewer: false };
+    queue.dequeue_for(Some(taker), one, &cancellation, Box::new(done), Resume::OnPool);
+    Asked { cancellation, answer }
+}
+
+/// The chief hands out the tokens of a round.
+fn put_round(queue: &Arc<Queue>, tokens: &[i64]) {
+    let batch = [Tensor::vector(tokens).unwrap()];
+    let done = Box::new(|result: Result<()>, _: Resume<'_>| result.unwrap());
+    queue.enqueue_round(&batch, &Arc::new(Cancellation::new()), done, Resume::OnPool);
+}
+
+/// A chief begins the queue, without tokens.
+fn begin(queue: &Arc<Queue>, epoch: u64) {
+    queue.begin(&[Tensor::vector::<i64>(&[]).unwrap()], epoch, Resume::OnPool).unwrap();
+}
+
+#[test]
+fn a_member_takes_one_token_of_a_round_and_old_ones_do_not_pile_up() {
+    let queue = fifo(100);
+    begin(&queue, 1);
+    put_round(&queue, &[1, 1, 1]);
+    assert_eq!(take_token(&queue, "w0", "a", 1).now().unwrap(), Ok(1));
+    let ahead = take_token(&queue, "w0", "a", 1);
+    assert!(ahead.now().is_none(), "two tokens are left, for the others");
+    assert_eq!(take_token(&queue, "w1", "b", 1).now().unwrap(), Ok(1), "it does not stand in their way");
+    // The third member is gone. What was left for it goes.
+    put_round(&queue, &[2, 2, 2]);
+    assert_eq!(ahead.now().unwrap(), Ok(2));
+    assert_eq!(queue.size(), 2);
+    close(&queue, false);
+    assert_eq!(take_token(&queue, "w0", "a", 1).now().unwrap().unwrap_err().code(), Code::OutOfRange);
+}
+
+#[test]
+fn a_chief_that_comes_back_opens_the_queue_and_tells_steps_from_before() {
+    let queue = fifo(100);
+    let early = take_token(&queue, "w1", "a", 0);
+    begin(&queue, 1);
+    assert!(early.now().is_none(), "nobody has lost anything to the first chief");
+    put_round(&queue, &[1, 1]);
+    assert_eq!(early.now().unwrap(), Ok(1));
+    let waiting = take_token(&queue, "w1", "a", 1);
+    begin(&queue, 2);
+    assert_eq!(waiting.now().unwrap().unwrap_err().code(), Code::Aborted);
+    let late = take_token(&queue, "w2", "c", 1);
+    assert_eq!(late.now().unwrap().unwrap_err().code(), Code::Aborted, "its step began before the chief did");
+    close(&queue, false);
+    begin(&queue, 3);
+    assert!(!queue.is_closed() && queue.size() == 0);
+    put_round(&queue, &[2, 2]);
+    assert_eq!(take_token(&queue, "w1", "b", 3).now().unwrap(), Ok(2));
 }
 
 fn close(queue: &Arc<Queue>, cancel_pending: bool) -> Asked<()> {
