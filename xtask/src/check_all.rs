@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Outcome, features, python, tidy};
+use crate::{Outcome, features, python, simulate, tidy};
 
 struct Stage {
     name: &'static str,
@@ -50,6 +50,7 @@ pub(crate) fn run(root: &Path, extent: Extent) -> Outcome {
             stage("docs", &|| docs(root));
             stage("python", &python::report);
             stage("models", &|| models(root));
+            stage("simulation", &|| simulate::report(root));
             stage("tests", &|| cargo(root, &["test", "--workspace", "--no-fail-fast"]));
         }
     }
@@ -57,7 +58,7 @@ pub(crate) fn run(root: &Path, extent: Extent) -> Outcome {
     println!("── summary");
     for Stage { name, passed, duration } in &stages {
         let verdict = if *passed { "ok" } else { "FAILED" };
-        println!("{name:<10}{verdict:<8}{:>7.1} s", duration.as_secs_f64());
+        println!("{name:<12}{verdict:<8}{:>7.1} s", duration.as_secs_f64());
     }
     let total: Duration = stages.iter().map(|stage| stage.duration).sum();
     let failed = stages.iter().filter(|stage| !stage.passed).count();

@@ -5,7 +5,9 @@ mod arguments;
 mod bench;
 mod check_all;
 mod features;
+mod fuzz;
 mod python;
+mod simulate;
 /// The rule is that of the tests themselves.
 #[path = "../../tests/src/skipping.rs"]
 #[allow(dead_code, unreachable_pub)]
@@ -24,6 +26,11 @@ cargo xtask COMMAND
   test                        tidy, features, format, lints, docs and all tests; what a change must pass
       --quick                 without docs, clusters of processes and Python: unit tests and vectors, a few minutes
   python                      make the Python environments with TensorFlow that tests need, in target/python
+  simulate                    play clusters on a simulated network and clock, with faults drawn from seeds
+      --seeds N               how many seeds (default 100)
+      --from N                the first of them (default 1)
+      --seed N                only this one, and tell what happened if it goes wrong
+      --verbose               tell it as it happens
   features                    whether every choice of packages is built with the same features
   proto                       write the messages that proto/ describes into crates/tensorfleet-proto/generated
   tidy                        the tidy check alone: files, and cycles of modules
@@ -41,6 +48,14 @@ cargo xtask COMMAND
       --checkpoint            instead, saving and restoring a gibibyte of variables
       --training              instead, an MNIST trainer with one ps and two workers
       --record                write the table into benches/README.md
+  matrix [FILTER] [OPTIONS]   kill, freeze and cut off every role of a training, many times; `--help` has the options
+  soak [PART] [OPTIONS]       train a million steps and let clients come and go, and watch the servers' memory; `--help` has more
+  fuzz [TARGET…] [OPTIONS]    throw bytes at everything that reads bytes, guided by what they reach (needs `cargo fuzz`)
+      --seconds N             how long each target runs (default 60)
+      --runs N                instead, how many inputs each tries
+      --keep                  pack the inputs that reach something into fuzz/corpus
+      --sanitizer NAME        build with it: address, memory, thread (default none)
+      --as-built              run what was built before
   pack-vectors DIR            pack DIR/vectors, DIR/graphs and DIR/inventory.json into tests/data
 ";
 
@@ -55,12 +70,16 @@ fn main() -> ExitCode {
             arguments.finish().and_then(|()| check_all::run(&workspace_root(), extent))
         }
         Some("tidy") => tidy::run(arguments, &workspace_root()),
+        Some("simulate") => simulate::run(arguments, &workspace_root()),
         Some("features") => arguments.finish().and_then(|()| features::run(&workspace_root())),
         Some("proto") => arguments.finish().and_then(|()| write_messages(&workspace_root())),
         Some("python") => arguments.finish().and_then(|()| python::run()),
         Some(command @ ("vectors" | "ops" | "pack-vectors")) => {
             conformance(command, arguments, &workspace_root())
         }
+        Some("matrix") => with_processes("matrix", "dev", arguments, &workspace_root()),
+        Some("soak") => with_processes("soak", "release", arguments, &workspace_root()),
+        Some("fuzz") => fuzz::run(arguments, &workspace_root()),
         Some("bench") => bench::run(arguments, &workspace_root()),
         Some("help") | None => {
             print!("{HELP}");
@@ -95,4 +114,35 @@ fn conformance(command: &str, arguments: Arguments, root: &Path) -> Outcome {
     let status = cargo.args(arguments.rest()).current_dir(root).status();
     let status = status.map_err(|error| format!("cargo run: {error}"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A program of the tests that starts others, which must be built first.
+fn with_processes(program: &str, profile: &str, arguments: Arguments, root: &Path) -> Outcome {
+    let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut build = cargo();
+    build.args(["build", "--profile", profile, "--package", "tensorfleet-tests"]).args([
+        "--package",
+        "tensorfleet-cli",
+        "--bins",
+    ]);
+    let mut run = cargo();
+    run.args([
+        "run",
+        "--quiet",
+        "--profile",
+        profile,
+        "--package",
+        "tensorfleet-tests",
+        "--bin",
+        program,
+        "--",
+    ])
+    .args(arguments.rest());
+    for command in [&mut build, &mut run] {
+        let status = command.current_dir(root).status().map_err(|error| format!("cargo: {error}"))?;
+        if !status.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

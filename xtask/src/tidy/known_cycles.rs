@@ -22,7 +22,6 @@ pub(super) const KNOWN_CYCLES: &[(&str, &str, &[&str])] = &[
     ("tensorfleet-kernel", "", &["functions", "kernel"]),
     ("tensorfleet-kernel", "builder", &["backward", "control_flow", "scope"]),
     ("tensorfleet-kernel", "gradients", &["branches", "engine", "loops", "paths"]),
-    ("tensorfleet-numeric", "", &["gemm", "implicit_gemm", "sparse_lhs_gemm"]),
     ("tensorfleet-ops-input", "io", &["checkpoints", "files"]),
     ("tensorfleet-ops-nn", "nn", &["pool", "pool_twice"]),
     ("tensorfleet-ops-tensor", "variants", &["list", "list_wire"]),

@@ -1,0 +1,4 @@
+//! Fuzzes `fuzzing::files::checkpoint`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tensorfleet_tests::fuzzing::files::checkpoint(data));

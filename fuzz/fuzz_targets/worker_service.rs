@@ -1,0 +1,4 @@
+//! Fuzzes `fuzzing::services::worker_service`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tensorfleet_tests::fuzzing::services::worker_service(data));
