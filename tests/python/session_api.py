@@ -530,6 +530,32 @@ def session_may_bring_a_cluster_of_its_own(cluster):
 
 
 @check
+def blanks_before_a_port_and_jobs_without_tasks_do_no_harm(cluster):
+    """In the target, and in a cluster that the session brings along."""
+
+    def with_blank(host):
+        return ": ".join(host.rsplit(":", 1))
+
+    target = "grpc://" + with_blank(cluster.worker_hosts[0])
+    with tf.Graph().as_default(), tf.Session(target) as session:
+        expect(session.run(tf.constant(3)) == 3, "a blank in the target")
+    config = tf.ConfigProto()
+    for job, host in (("chief", cluster.worker_hosts[0]), ("store", cluster.ps_hosts[0]), ("empty", None)):
+        added = config.cluster_def.job.add()
+        added.name = job
+        if host:
+            added.tasks[0] = with_blank(host)
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [])
+        with tf.device("/job:store/task:0"):
+            y = x + 1.0
+        with tf.device("/job:chief/task:0"):
+            z = y * 2.0
+        with tf.Session(target, config=config) as session:
+            expect(session.run(z, {x: 2.0}) == 6.0, "blanks in the cluster")
+
+
+@check
 def py_func_stays_an_error_of_the_caller(cluster):
     """A Python function lives in the client; a server that is another process says so."""
     with tf.Graph().as_default(), tf.Session(cluster.worker_target()) as session:

@@ -28,6 +28,8 @@ const POLL: Duration = Duration::from_millis(10);
 pub enum Server {
     /// `tensorfleet serve`.
     Tensorfleet,
+    /// `tensorfleet serve` in a process that may map so many bytes.
+    WithAddressSpace(u64),
     /// A TensorFlow server, in a Python process.
     TensorFlow(Interpreter),
 }
@@ -49,6 +51,12 @@ impl Server {
             Server::Tensorfleet => {
                 let mut command = Command::new(tensorfleet_program()?);
                 command.arg("serve");
+                Ok(command)
+            }
+            Server::WithAddressSpace(bytes) => {
+                let mut command = Command::new("sh");
+                command.arg("-c").arg(format!("ulimit -v {}; exec \"$0\" \"$@\"", bytes / 1024));
+                command.arg(tensorfleet_program()?).arg("serve");
                 Ok(command)
             }
             Server::TensorFlow(interpreter) => Ok(interpreter.command("tf_server.py")),

@@ -73,7 +73,7 @@ impl Server for FleetServer {
         if self.spreads {
             spread(&mut graph);
         }
-        let options = ConnectOptions { config: config.clone(), timeout: CONNECT_LIMIT };
+        let options = ConnectOptions { config: config.clone(), timeout: CONNECT_LIMIT, client: None };
         let session = RemoteSession::create(&self.target(target)?, graph, options)?;
         Ok(Arc::new(FleetSession { session, spreads: self.spreads }))
     }

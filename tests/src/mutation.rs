@@ -5,20 +5,40 @@ use tensorfleet_core::{DType, Shape, Tensor};
 use tensorfleet_proto::tensorflow::attr_value::Value;
 use tensorfleet_proto::tensorflow::{AttrValue, GraphDef, NodeDef};
 
-/// A small generator of random choices (SplitMix64), so that a seed says everything about a run.
+/// A small generator of random choices (SplitMix64), so that a seed says everything about a run. A fuzzer makes the choices
+/// itself, as bytes, until it has none left.
 #[derive(Clone, Debug)]
-pub struct Choices(u64);
+pub struct Choices {
+    state: u64,
+    /// Choices that were made beforehand, the next one last.
+    made: Vec<u8>,
+}
 
 impl Choices {
     /// The choices that follow from `seed`.
     pub fn new(seed: u64) -> Choices {
-        Choices(seed)
+        Choices { state: seed, made: Vec::new() }
+    }
+
+    /// The choices that `bytes` make, one or a few bytes each, and after these the same ones for all bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Choices {
+        Choices { state: 0, made: bytes.iter().rev().copied().collect() }
     }
 
     /// Any number.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
+        self.made_choice(8).unwrap_or_else(|| self.random())
+    }
+
+    fn made_choice(&mut self, bytes: usize) -> Option<u64> {
+        let taken = self.made.split_off(self.made.len() - bytes.min(self.made.len()));
+        let number = taken.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+        (!taken.is_empty()).then_some(number)
+    }
+
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
@@ -26,7 +46,12 @@ impl Choices {
 
     /// A number below `bound`; 0 if the bound is 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        if bound == 0 { 0 } else { (self.number() % bound as u64) as usize }
+        if bound == 0 {
+            return 0;
+        }
+        let bytes = if bound <= 1 << 8 { 1 } else { 2 };
+        let number = self.made_choice(bytes).unwrap_or_else(|| self.random());
+        (number % bound as u64) as usize
     }
 
     /// One of the items, which must not be empty.

@@ -77,7 +77,8 @@ fn encoder(path: &Path) -> io::Result<GzEncoder<std::fs::File>> {
     Ok(GzBuilder::new().mtime(0).write(std::fs::File::create(path)?, Compression::best()))
 }
 
-fn pack_directory(root: &Path, archive: &Path) -> io::Result<()> {
+/// Packs all files below `root`.
+pub(crate) fn pack_directory(root: &Path, archive: &Path) -> io::Result<()> {
     let mut files = Vec::new();
     let mut pending = vec![root.to_path_buf()];
     while let Some(directory) = pending.pop() {
@@ -102,7 +103,8 @@ fn pack_directory(root: &Path, archive: &Path) -> io::Result<()> {
     encoder.finish()?.sync_all()
 }
 
-fn unpack(archive: &Path) -> Result<BTreeMap<String, Bytes>> {
+/// The files of an archive, by path.
+pub(crate) fn unpack(archive: &Path) -> Result<BTreeMap<String, Bytes>> {
     let read = || -> io::Result<BTreeMap<String, Bytes>> {
         let mut files = BTreeMap::new();
         let mut tar = tar::Archive::new(GzDecoder::new(std::fs::File::open(archive)?));

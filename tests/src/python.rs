@@ -58,7 +58,7 @@ impl Interpreter {
     }
 
     /// A command that runs a program of `tests/python`.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("-B").arg(program_directory().join(program));
         command

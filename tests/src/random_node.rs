@@ -81,6 +81,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) made: RandomNode,
     /// Shapes that earlier inputs have.
     shapes: Vec<Vec<usize>>,
+    /// What nodes before this one give, for graphs of several.
+    outputs: Vec<(String, DType)>,
     /// Types of the elements of datasets.
     pub(crate) element: Vec<DType>,
     /// How many nodes wait for this one to be made.
@@ -89,16 +91,27 @@ pub(crate) struct Builder<'a> {
 
 /// A graph around a node of `op`; `None` if nobody knows how to make its inputs.
 pub fn random_node(op: &str, choices: &mut Choices) -> Option<RandomNode> {
-    let signature = catalogue().find(op)?.signature().ok()?;
+    random_graph(&[op], choices)
+}
+
+/// A graph of nodes of these ops, each of which may take what those before it give. The last one is to be run.
+pub fn random_graph(ops: &[&str], choices: &mut Choices) -> Option<RandomNode> {
+    let (last, before) = ops.split_last()?;
+    let signature = catalogue().find(last)?.signature().ok()?;
     let made = RandomNode {
         graph: GraphDef::default(),
         feeds: Vec::new(),
         before: Vec::new(),
         has_output: !signature.outputs.is_empty(),
     };
-    let mut builder = Builder { choices, made, shapes: Vec::new(), element: Vec::new(), depth: 0 };
+    let (shapes, outputs, element) = (Vec::new(), Vec::new(), Vec::new());
+    let mut builder = Builder { choices, made, shapes, outputs, element, depth: 0 };
     builder.choose_element();
-    builder.named("node", op)?;
+    for (at, op) in before.iter().enumerate() {
+        let name = builder.named(&format!("before{at}"), op)?;
+        builder.keep_outputs(&name, op);
+    }
+    builder.named("node", last)?;
     Some(builder.made)
 }
 
@@ -165,6 +178,30 @@ impl Builder<'_> {
             inputs.pop();
         }
         Some(self.node(name, op, inputs, attrs.into_iter().collect()))
+    }
+
+    /// Lets later nodes take what this one gives.
+    fn keep_outputs(&mut self, name: &str, op: &str) {
+        let Some(Ok(signature)) = catalogue().find(op).map(|entry| entry.signature()) else { return };
+        let Some(node) = self.made.graph.node.iter().find(|node| node.name == name) else { return };
+        let dtypes: Vec<DType> = signature
+            .outputs
+            .iter()
+            .filter(|arg| !arg.is_ref)
+            .flat_map(|arg| edge_types(arg, &node.attr, &signature.attrs))
+            .collect();
+        self.outputs
+            .extend(dtypes.into_iter().enumerate().map(|(at, dtype)| (format!("{name}:{at}"), dtype)));
+    }
+
+    /// An edge of this type that is there already, perhaps.
+    fn earlier_output(&mut self, dtype: DType) -> Option<String> {
+        let fitting: Vec<&String> =
+            self.outputs.iter().filter(|output| output.1 == dtype).map(|output| &output.0).collect();
+        if fitting.is_empty() || self.choices.below(4) == 0 {
+            return None;
+        }
+        Some(self.choices.one_of(&fitting).to_string())
     }
 
     /// An attribute that names one or several functions, which are added to the library.
@@ -325,6 +362,9 @@ impl Builder<'_> {
 
     /// An edge of this type: a fed placeholder, or a node that makes a reference or a handle.
     fn input(&mut self, dtype: DType, is_ref: bool, op: &str) -> Option<String> {
+        if !is_ref && let Some(output) = self.earlier_output(dtype) {
+            return Some(output);
+        }
         let dims = self.dims();
         let name = self.fresh();
         if is_ref && dtype == DType::String && is_of_old_queue(op) {

@@ -64,7 +64,7 @@ pub fn graph(holder: &str, reader: &str) -> GraphDef {
 
 /// A session that must come about within `limit`.
 pub fn connect(target: &str, graph: GraphDef, limit: Duration) -> Result<Arc<RemoteSession>> {
-    let options = ConnectOptions { config: ConfigProto::default(), timeout: limit };
+    let options = ConnectOptions { config: ConfigProto::default(), timeout: limit, client: None };
     RemoteSession::create(target, graph, options).map(Arc::new)
 }
 

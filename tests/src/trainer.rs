@@ -25,6 +25,11 @@ impl Hosts {
         Ok(Hosts { ps: ps_addresses, workers })
     }
 
+    /// The address of a parameter server.
+    pub fn ps(&self, index: usize) -> Option<SocketAddr> {
+        self.ps.get(index).copied()
+    }
+
     /// The flags that tell a program the cluster: `--ps_hosts=… --worker_hosts=…`.
     pub fn flags(&self) -> [String; 2] {
         let list = |all: &[SocketAddr]| all.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",");
@@ -42,10 +47,16 @@ pub struct ParameterServer {
 impl ParameterServer {
     /// Starts task `index` of the job `ps`.
     pub fn start(hosts: &Hosts, index: usize) -> Result<ParameterServer, String> {
+        ParameterServer::start_with(hosts, index, &[])
+    }
+
+    /// Starts task `index` of the job `ps` with more flags.
+    pub fn start_with(hosts: &Hosts, index: usize, flags: &[&str]) -> Result<ParameterServer, String> {
         let address = *hosts.ps.get(index).ok_or("there is no such task")?;
         let mut command = vec!["serve".to_string()];
         command.extend(hosts.flags());
         command.extend(["--job_name=ps".to_string(), format!("--task_index={index}")]);
+        command.extend(flags.iter().map(|flag| flag.to_string()));
         let process = spawn_server(&command)?;
         let mut server = ParameterServer { process, address, command };
         server.wait_until_ready()?;
@@ -55,6 +66,11 @@ impl ParameterServer {
     /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         self.process.end();
+    }
+
+    /// Sends it a signal: `STOP`, `CONT`.
+    pub fn signal(&self, signal: &str) -> Result<(), String> {
+        signal_process(self.process.child.id(), signal)
     }
 
     /// Kills it if it runs, and starts it again at the same address.
@@ -140,6 +156,11 @@ impl Trainer {
         self.program.kill();
     }
 
+    /// Sends it a signal: `STOP`, `CONT`.
+    pub fn signal(&self, signal: &str) -> Result<(), String> {
+        signal_process(self.program.pid(), signal)
+    }
+
     /// Waits until the process has ended by itself.
     pub fn wait_for_end(&mut self) -> Result<ExitStatus, String> {
         self.program.wait_for_end()
@@ -153,6 +174,14 @@ impl Trainer {
     /// What it has logged.
     pub fn log(&self) -> String {
         self.program.log()
+    }
+}
+
+fn signal_process(pid: u32, signal: &str) -> Result<(), String> {
+    match Command::new("kill").args(["-s", signal, &pid.to_string()]).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("kill -s {signal}: {status}")),
+        Err(error) => Err(format!("kill -s {signal}: {error}")),
     }
 }
 

@@ -12,6 +12,8 @@ use tensorfleet_core::{Code, Status, Tensor};
 use tensorfleet_proto::tensorflow::RunStepRequest;
 use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts};
 use tensorfleet_tests::cluster::{self, Cluster, Job};
+use tensorfleet_tests::network::Network;
+use tensorfleet_tests::raw_http2::greeting_and_call;
 use tensorfleet_tests::skipping::skip;
 use tensorfleet_tests::stuck::{self, connect, eventually, fetch, fetch_in_background, run};
 
@@ -249,7 +251,8 @@ fn a_peer_that_accepts_and_never_answers_is_called_silent() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_address = silent.local_addr().unwrap().to_string();
     let worker = cluster::free_addresses(1).unwrap()[0].to_string();
-    let _server = Serve::start(&silent_address, &worker, "worker", &["--session-timeout=2"], None);
+    let command = Command::new(cluster::tensorfleet_program().unwrap());
+    let _server = Serve::start(command, &silent_address, &worker, "worker", &["--session-timeout=2"]);
     let started = Instant::now();
     let graph = stuck::graph("/job:ps/task:0", "/job:worker/task:0");
     let status = connect(&format!("grpc://{worker}"), graph, CONNECT_LIMIT).map(|_| ()).unwrap_err();
@@ -260,20 +263,12 @@ fn a_peer_that_accepts_and_never_answers_is_called_silent() {
     assert!(started.elapsed() < SOON);
 }
 
-/// A `tensorfleet serve` with a cluster of one ps and one worker, in a network namespace if one is named.
+/// A `tensorfleet serve` with a cluster of one ps and one worker.
 struct Serve(Child);
 
 impl Serve {
-    fn start(ps: &str, worker: &str, job: &str, flags: &[&str], namespace: Option<&str>) -> Serve {
-        let program = cluster::tensorfleet_program().unwrap();
-        let mut command = match namespace {
-            None => Command::new(program),
-            Some(namespace) => {
-                let mut command = Command::new("ip");
-                command.args(["netns", "exec", namespace]).arg(program);
-                command
-            }
-        };
+    /// `command` runs the program, wherever it is to run.
+    fn start(mut command: Command, ps: &str, worker: &str, job: &str, flags: &[&str]) -> Serve {
         command
             .arg("serve")
             .args([format!("--ps_hosts={ps}"), format!("--worker_hosts={worker}")])
@@ -290,39 +285,11 @@ impl Drop for Serve {
     }
 }
 
-/// HTTP/2's greeting and the head of a RunStep request, then a message of 1 000 bytes that ends after 10.
-fn half_a_message() -> Vec<u8> {
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    bytes.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
-    let mut head = Vec::new();
-    for (name, value) in [
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":path", "/tensorflow.MasterService/RunStep"),
-        (":authority", "test"),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
-    ] {
-        // A literal that is not to be remembered: name and value, each with its length.
-        head.push(0);
-        for text in [name, value] {
-            head.push(text.len() as u8);
-            head.extend(text.as_bytes());
-        }
-    }
-    bytes.extend([0, 0, head.len() as u8, 1, 4, 0, 0, 0, 1]);
-    bytes.extend(head);
-    bytes.extend([0, 0, 15, 0, 0, 0, 0, 0, 1]);
-    bytes.extend([0, 0, 0, 3, 232]);
-    bytes.extend([10; 10]);
-    bytes
-}
-
 #[test]
 fn half_a_message_and_then_silence_harms_nobody_else() {
     let cluster = Cluster::start_ours(1, 1, &[]).unwrap();
     let address = cluster.address(Job::Worker, 0).unwrap();
-    let whole = half_a_message();
+    let whole = greeting_and_call("/tensorflow.MasterService/RunStep", 1000, &[10; 10]);
     let mut halves = Vec::new();
     for length in [0, 10, 24, 30, 40, whole.len()] {
         for _ in 0..20 {
@@ -406,74 +373,26 @@ fn a_thousand_aborted_steps_leave_nothing() {
     }
 }
 
-/// A network namespace with a link to it; gone when dropped.
-struct Namespace {
-    name: String,
-    link: String,
-    subnet: String,
-}
-
-impl Namespace {
-    /// `None` where this user may not make one.
-    fn make() -> Option<Namespace> {
-        let id = std::process::id();
-        let namespace = Namespace {
-            name: format!("tensorfleet-{id}"),
-            link: format!("tf{id}"),
-            subnet: format!("10.{}.{}", 64 + id / 256 % 64, id % 256),
-        };
-        let Namespace { name, link, subnet } = &namespace;
-        let inner = format!("{link}i");
-        ip(&["netns", "add", name]).then_some(())?;
-        let commands = [
-            format!("link add {link} type veth peer name {inner} netns {name}"),
-            format!("addr add {subnet}.1/24 dev {link}"),
-            format!("link set {link} up"),
-            format!("-n {name} addr add {subnet}.2/24 dev {inner}"),
-            format!("-n {name} link set {inner} up"),
-            format!("-n {name} link set lo up"),
-        ];
-        let made = commands.iter().all(|command| ip(&command.split(' ').collect::<Vec<_>>()));
-        made.then_some(namespace)
-    }
-
-    fn set(&self, state: &str) {
-        assert!(ip(&["link", "set", &self.link, state]));
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        ip(&["link", "delete", &self.link]);
-        ip(&["netns", "delete", &self.name]);
-    }
-}
-
-fn ip(arguments: &[&str]) -> bool {
-    let output = Command::new("ip").args(arguments).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
 #[test]
 fn a_partitioned_link_ends_steps_on_both_sides() {
-    let Some(namespace) = Namespace::make() else {
+    let Ok(network) = Network::with_this_machine(1) else {
         skip("this user may not make network namespaces", "be root and have `ip` (iproute2)");
         return;
     };
     let port = |index: usize| cluster::free_addresses(2).unwrap()[index].port();
-    let ps = format!("{}.2:{}", namespace.subnet, port(0));
-    let worker = format!("{}.1:{}", namespace.subnet, port(1));
+    let ps = format!("{}:{}", network.address(0), port(0));
+    let worker = format!("{}:{}", network.own_address(), port(1));
     let flags = ["--peer-timeout=3", "--session-timeout=10"];
-    let _ps = Serve::start(&ps, &worker, "ps", &flags, Some(&namespace.name));
-    let _worker = Serve::start(&ps, &worker, "worker", &flags, None);
+    let program = cluster::tensorfleet_program().unwrap();
+    let _ps = Serve::start(network.command(0, &program), &ps, &worker, "ps", &flags);
+    let _worker = Serve::start(Command::new(program), &ps, &worker, "worker", &flags);
     let status = |address: &str| cluster::status_of(address.parse().unwrap());
     let graph = || stuck::graph("/job:ps/task:0", "/job:worker/task:0");
     let session = connect(&format!("grpc://{worker}"), graph(), CONNECT_LIMIT).unwrap();
     run(&session, "init").unwrap();
     let stuck = fetch_in_background(&session, "result:0");
     // A client beyond the link, stuck on a task on this side.
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &namespace.name]).arg(std::env::current_exe().unwrap());
+    let command = network.command(0, std::env::current_exe().unwrap());
     let client = Client::start(command, &format!("grpc://{worker}"), "/job:worker/task:0");
     eventually("two steps on the worker and one on the ps", SOON, || {
         let steps = [status(&ps)?.steps.len(), status(&worker)?.steps.len()];
@@ -481,7 +400,7 @@ fn a_partitioned_link_ends_steps_on_both_sides() {
     });
 
     let cut = Instant::now();
-    namespace.set("down");
+    network.cut(0).unwrap();
     let (result, ended) = stuck.outcome(Duration::from_secs(20));
     assert_unavailable(result, &["/job:ps", &ps]);
     assert!(ended - cut < SOON, "it took {:?}", ended - cut);
@@ -492,7 +411,7 @@ fn a_partitioned_link_ends_steps_on_both_sides() {
     println!("the unreachable client's step ended after {:?}", cut.elapsed());
     drop(client);
 
-    namespace.set("up");
+    network.heal(0).unwrap();
     let new = connect(&format!("grpc://{worker}"), graph(), CONNECT_LIMIT).unwrap();
     assert_eq!(fetch(&new, "read:0").unwrap(), Tensor::scalar(7.0f32));
     eventually("no steps on the ps", Duration::from_secs(60), || {

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tensorfleet_cluster::{ConnectOptions, RemoteRunOptions, RemoteSession};
 use tensorfleet_core::{Code, DType, PartialShape, Result, Tensor};
@@ -224,6 +226,56 @@ fn every_walk_of_a_cache_in_files_asks_again() {
     std::os::unix::fs::symlink(place("private/caches"), place("data/caches")).unwrap();
     assert_eq!(number(), 2, "the second walk is under way");
     assert_eq!(next().unwrap_err().code(), Code::PermissionDenied);
+}
+
+/// Somebody on the machine turns a link below the allowed directory back and forth, as fast as possible. When the check of a path and its
+/// use were two steps, one try in thirty got out.
+#[test]
+fn a_link_that_turns_all_the_time_leads_no_graph_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    for name in ["data", "data/inside", "private"] {
+        std::fs::create_dir(place(name)).unwrap();
+    }
+    std::fs::write(place("data/inside/file"), "inside").unwrap();
+    std::fs::write(place("private/file"), "secret").unwrap();
+    let flag = format!("--allow-files={}", place("data").display());
+    let cluster = Cluster::start_ours(1, 1, &[&flag]).unwrap();
+    let client = Client::of(&cluster);
+    let (link, next) = (place("data/link"), place("data/next"));
+    let targets = [place("data/inside"), place("private")];
+    std::os::unix::fs::symlink(&targets[0], &link).unwrap();
+    let is_over = AtomicBool::new(false);
+    let mut seen = [0; 2];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for target in targets.iter().cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                std::os::unix::fs::symlink(target, &next).unwrap();
+                std::fs::rename(&next, &link).unwrap();
+            }
+        });
+        let until = Instant::now() + Duration::from_secs(4);
+        let outcomes = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            while Instant::now() < until {
+                match client.run(link.join("file"), &["read:0"], &[]) {
+                    Ok(read) => {
+                        assert_eq!(&read[0].to_string_scalar().unwrap()[..], b"inside");
+                        seen[0] += 1;
+                    }
+                    Err(_) => seen[1] += 1,
+                }
+                for target in ["write", "save", "old_save"] {
+                    let _ = client.run(link.join(target), &[], &[target]);
+                }
+                let _ = client.run(link.join("save"), &["restore:0"], &[]);
+            }
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        outcomes.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    println!("{} reads inside, {} refused", seen[0], seen[1]);
+    assert!(seen[0] > 10 && seen[1] > 10, "the link did not turn: {seen:?}");
+    assert_eq!(std::fs::read_dir(place("private")).unwrap().count(), 1, "something was written outside");
 }
 
 #[test]

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use tensorfleet_tests::checked_program::assert_checks_pass;
-use tensorfleet_tests::cluster::{Cluster, Server};
+use tensorfleet_tests::cluster::{Cluster, Job, Server};
 use tensorfleet_tests::python::Interpreter;
+use tensorfleet_tests::stuck::eventually;
 
 /// Ten times what the program takes on an idle machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -47,4 +48,36 @@ fn tensorflow_1_ps_with_our_worker() {
             &["--skip=while_loop"],
         );
     }
+}
+
+/// An iterator initialised in one run was "not initialized" in the next, because the graphs that a TensorFlow master
+/// registers without a worker session shared no kernels.
+#[test]
+fn a_sessions_kernels_are_its_own_under_tensorflow_2() {
+    let tensorflow = tensorflow_2();
+    let mut cluster = Cluster::start(&[ours(&tensorflow)], &[Server::TensorFlow(tensorflow.clone())])
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert_checks_pass(&mut cluster, &tensorflow, "session_state.py", &[], LIMIT);
+    assert_nothing_is_left(&cluster, Job::Ps);
+}
+
+/// Loops are left out, as above.
+#[test]
+fn a_sessions_kernels_are_its_own_under_tensorflow_1() {
+    let Some(tensorflow) = Interpreter::with_tensorflow_1() else { return };
+    let mut cluster = Cluster::start(&[ours(&tensorflow)], &[Server::TensorFlow(tensorflow.clone())])
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert_checks_pass(&mut cluster, &tensorflow, "session_state.py", &["--skip=a_stack_in_a_loop"], LIMIT);
+    assert_nothing_is_left(&cluster, Job::Ps);
+}
+
+/// All sessions of the program are closed, so their masters have deregistered their graphs.
+fn assert_nothing_is_left(cluster: &Cluster, job: Job) {
+    if std::env::var("TENSORFLEET_TEST_SERVERS").is_ok_and(|servers| servers == "tensorflow") {
+        return;
+    }
+    eventually("the end of all worker sessions", Duration::from_secs(40), || {
+        let sessions = cluster.status(job, 0)?.worker_sessions;
+        if sessions.is_empty() { Ok(()) } else { Err(format!("{sessions:?}")) }
+    });
 }

@@ -156,7 +156,7 @@ fn b2_the_reasons_why_a_task_does_not_answer_are_told_apart() {
             let (config, worker) = (config.clone(), &worker);
             scope.spawn(move || {
                 let graph = constant_on(&format!("/job:ps/task:{index}"));
-                let options = ConnectOptions { config, timeout: CONNECT_LIMIT };
+                let options = ConnectOptions { config, timeout: CONNECT_LIMIT, client: None };
                 let status = failure_within(SOON, || RemoteSession::create(worker, graph, options));
                 assert_words(&status, &[&format!("/job:ps/task:{index}"), address, words]);
             });
@@ -379,7 +379,9 @@ fn b41_requests_beyond_the_limit_are_refused_and_memory_stays() {
     let before = cluster.status(Job::Ps, 0).unwrap();
     let (name, incarnation) = (before.devices[0].clone(), before.incarnation.clone());
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let channel = Channel::new(&address, ChannelOptions::default()).unwrap();
+        // A channel would ask again and again.
+        let impatient = ChannelOptions { busy_timeout: Duration::ZERO, ..ChannelOptions::default() };
+        let channel = Channel::new(&address, impatient).unwrap();
         let mut pending = tokio::task::JoinSet::new();
         for number in 0..12_000i64 {
             let request = RecvTensorRequest {

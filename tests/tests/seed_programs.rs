@@ -104,7 +104,7 @@ fn a_model_is_cut_over_two_parameter_servers_and_a_worker() {
 }
 
 #[test]
-fn a_chief_that_was_killed_prints_the_saved_step_and_goes_on() {
+fn a_chief_that_was_killed_prints_the_step_that_it_resumes_at() {
     let directory = tempfile::tempdir().unwrap();
     let logdir = directory.path().to_str().unwrap();
     let flag = format!("--logdir={logdir}");
@@ -131,7 +131,9 @@ fn a_chief_that_was_killed_prints_the_saved_step_and_goes_on() {
     let epochs = format!("--training_epochs={}", epoch as i64 + 10);
     tasks.flags = vec![flag, epochs];
     let chief = tasks.start("worker", 0);
-    assert_eq!(chief.next_line().unwrap(), saved.to_string());
+    // The parameter server still has the model, which may be newer than what was saved.
+    let first_step: i64 = chief.next_line().unwrap().parse().unwrap();
+    assert!(first_step >= saved, "{first_step} is older than {saved}");
     let lines = chief.wait_for_success().unwrap();
     assert_eq!(lines.last().unwrap(), "Finished");
     assert!((last_number(&lines, "W= ") - 2.0).abs() < 0.15, "{lines:#?}");

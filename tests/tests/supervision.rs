@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
+use std::time::Duration;
 
 use tensorfleet::checkpoint::CheckpointReader;
 use tensorfleet::train::{get_checkpoint_state, latest_checkpoint};
+use tensorfleet_tests::lossy_proxy::LossyProxy;
+use tensorfleet_tests::stuck::eventually;
 use tensorfleet_tests::trainer::{Hosts, ParameterServer, Trainer, ready};
 
 const SAVE_STEPS: i64 = 50;
@@ -107,19 +110,11 @@ fn a_killed_chief_resumes_from_its_checkpoint_and_workers_wait_for_it_when_the_m
     // ... until the model is gone. Then it says whom it waits for.
     ps.restart().unwrap();
     worker.allow(LAST_STEP).unwrap();
-    tensorfleet_tests::stuck::eventually(
-        "a word from the worker",
-        std::time::Duration::from_secs(60),
-        || {
-            let log = worker.log();
-            let expected = "the chief must initialise or restore it";
-            if log.contains(expected) && log.contains("Variables not initialized") {
-                Ok(())
-            } else {
-                Err(log)
-            }
-        },
-    );
+    eventually("a word from the worker", Duration::from_secs(60), || {
+        let log = worker.log();
+        let expected = "the chief must initialise or restore it";
+        if log.contains(expected) && log.contains("Variables not initialized") { Ok(()) } else { Err(log) }
+    });
     let mut chief = Trainer::start(&hosts, 0, &flags(dir, LAST_STEP)).unwrap();
     // The worker may make steps as soon as the model is there.
     let (restored, _) = chief.wait_until_ready().unwrap();
@@ -130,6 +125,87 @@ fn a_killed_chief_resumes_from_its_checkpoint_and_workers_wait_for_it_when_the_m
     assert!(worker.wait_until_done().unwrap() >= LAST_STEP);
     assert!(chief.wait_for_end().unwrap().success() && worker.wait_for_end().unwrap().success());
     assert!(newest_step(dir) >= LAST_STEP);
+}
+
+/// Without its chief a worker trains on. What it has done is newer than any checkpoint, and is kept when the chief is back.
+#[test]
+fn a_chief_that_was_away_keeps_the_living_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().to_str().unwrap();
+    let hosts = Hosts::new(1, 2).unwrap();
+    let mut ps = ParameterServer::start(&hosts, 0).unwrap();
+    let mut chief = Trainer::start(&hosts, 0, &flags(dir, 1000)).unwrap();
+    let mut worker = Trainer::start(&hosts, 1, &flags(dir, 1000)).unwrap();
+    chief.allow(SAVE_STEPS + 10).unwrap();
+    chief.wait_for_step(SAVE_STEPS + 10).unwrap();
+    let saved = newest_step(dir);
+    chief.kill();
+    worker.allow(SAVE_STEPS + 200).unwrap();
+    let trained = worker.wait_for_step(SAVE_STEPS + 200).unwrap();
+    let chief = Trainer::start(&hosts, 0, &flags(dir, 1000)).unwrap();
+    let (resumed, weight) = chief.wait_until_ready().unwrap();
+    assert!(
+        saved < trained && resumed >= trained,
+        "{resumed} of {trained} steps are left, {saved} were saved"
+    );
+    assert_eq!(resumed, weight);
+    assert!(chief.log().contains("The living model is kept"), "{}", chief.log());
+    // A model that is gone is restored as before.
+    chief.kill();
+    let saved = newest_step(dir);
+    ps.restart().unwrap();
+    let chief = Trainer::start(&hosts, 0, &flags(dir, 1000)).unwrap();
+    assert_eq!(chief.wait_until_ready().unwrap(), (saved, saved));
+}
+
+/// The update is made, the answer is lost, the step is repeated: it counts once.
+#[test]
+fn a_step_whose_answer_is_lost_is_applied_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().to_str().unwrap();
+    let hosts = Hosts::new(1, 1).unwrap();
+    let known = hosts.ps(0).unwrap();
+    let real = tensorfleet_tests::cluster::free_addresses(1).unwrap()[0];
+    let proxy = LossyProxy::start(known, real).unwrap();
+    let _ps = ParameterServer::start_with(&hosts, 0, &[&format!("--bind={real}")]).unwrap();
+    let mut trainer = Trainer::start(&hosts, 0, &flags(dir, 1000)).unwrap();
+    assert_eq!(trainer.wait_until_ready().unwrap(), (0, 0));
+    let mut step = 10;
+    trainer.allow(step).unwrap();
+    trainer.wait_for_step(step).unwrap();
+    for _ in 0..5 {
+        proxy.lose_answers();
+        let before = proxy.lost_bytes();
+        step += 1;
+        trainer.allow(step).unwrap();
+        let mut lost = before;
+        eventually("the answer of the parameter server", Duration::from_secs(30), || {
+            let (earlier, now) = (lost, proxy.lost_bytes());
+            lost = now;
+            // All of it: nothing more comes for a while.
+            std::thread::sleep(Duration::from_millis(300));
+            if now > before && now == earlier { Ok(()) } else { Err(format!("{now} bytes")) }
+        });
+        proxy.break_connections();
+        let (living, weight) = trainer.wait_until_ready().unwrap();
+        // The count waits for a word of the worker that the update is made, so it may be still to come.
+        assert_eq!(weight, step, "the update was made");
+        assert!(living == step || living == step - 1, "{living}");
+        assert_eq!(trainer.wait_for_step(0).unwrap(), step, "the repeated step makes what is left");
+    }
+    // The connection breaks at any moment: what was not written is, what was is not written again.
+    for moment in 0..10 {
+        step += 1;
+        trainer.allow(step).unwrap();
+        std::thread::sleep(Duration::from_micros(150 * moment));
+        proxy.break_connections();
+        assert_eq!(trainer.wait_for_step(0).unwrap(), step);
+    }
+    trainer.allow(step + 5).unwrap();
+    trainer.wait_for_step(step + 5).unwrap();
+    trainer.kill();
+    let trainer = Trainer::start(&hosts, 0, &flags(dir, 1000)).unwrap();
+    assert_eq!(trainer.wait_until_ready().unwrap(), (step + 5, step + 5));
 }
 
 #[test]
