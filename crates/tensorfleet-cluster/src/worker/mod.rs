@@ -45,7 +45,7 @@ use crate::worker_api::{MasterId, NewWorkerSession, RunGraph, RunGraphOutput, Se
 use session::{Birth, ExpectedGraph, View, WorkerSession};
 use step_table::StepTable;
 
-/// How many request numbers a worker remembers; as many as TensorFlow's.
+/// How many request numbers a worker remembers at most; as many as TensorFlow's.
 const REMEMBERED_REQUESTS: usize = 100_000;
 /// Worker sessions at most. A master that leaks them must exhaust neither this task nor what there is for others.
 const SESSIONS: Bound = Bound { most: 10_000, what: "worker sessions" };
