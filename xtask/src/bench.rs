@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::arguments::Arguments;
+use crate::marked_text::write_between;
 use crate::{Outcome, python};
 
 const DEFAULT_ROUNDS: u32 = 5;
@@ -214,20 +215,6 @@ fn machine() -> String {
     format!("{count} × {}", model.unwrap_or("unknown processor"))
 }
 
-/// Puts a table, and how it was made, between two lines of a file.
-fn write_between(readme: &Path, begin: &str, end: &str, text: &str) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", readme.display());
-    let old = std::fs::read_to_string(readme).map_err(failed)?;
-    let new = replaced_between(&old, begin, end, text);
-    let new = new.ok_or_else(|| format!("{} has no lines '{begin}' and '{end}'", readme.display()))?;
-    std::fs::write(readme, new).map_err(failed)
-}
-
-fn replaced_between(old: &str, begin: &str, end: &str, text: &str) -> Option<String> {
-    let ((before, _), (_, after)) = (old.split_once(begin)?, old.split_once(end)?);
-    Some(format!("{before}{begin}\n{text}{end}{after}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,13 +243,5 @@ mod tests {
             "{table}"
         );
         assert!(samples.add(Side::Ours, "nonsense").is_err());
-    }
-
-    #[test]
-    fn the_record_replaces_only_the_old_table() {
-        let old = format!("head\n{BEGIN}\nold\n{END}\ntail\n");
-        let new = replaced_between(&old, BEGIN, END, "new\n").unwrap();
-        assert_eq!(new, format!("head\n{BEGIN}\nnew\n{END}\ntail\n"));
-        assert_eq!(replaced_between("head\n", BEGIN, END, "new\n"), None);
     }
 }

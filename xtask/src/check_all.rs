@@ -52,6 +52,7 @@ pub(crate) fn run(root: &Path, extent: Extent) -> Outcome {
             stage("models", &|| models(root));
             stage("simulation", &|| simulate::report(root));
             stage("tests", &|| cargo(root, &["test", "--workspace", "--no-fail-fast"]));
+            stage("package", &|| python::package(root));
         }
     }
 

@@ -6,6 +6,7 @@ mod bench;
 mod check_all;
 mod features;
 mod fuzz;
+mod marked_text;
 mod python;
 mod simulate;
 /// The rule is that of the tests themselves.
@@ -26,13 +27,19 @@ cargo xtask COMMAND
   test                        tidy, features, format, lints, docs and all tests; what a change must pass
       --quick                 without docs, clusters of processes and Python: unit tests and vectors, a few minutes
   python                      make the Python environments with TensorFlow that tests need, in target/python
+  wheel                       build the Python package as a wheel, into target/wheels
+      --profile NAME          how it is built (default release)
+  dist                        what is given to others: wheel, command and checksums, into target/dist-files
+  api                         which of TensorFlow 1.15's names the Python package offers; writes docs/python-api.md
+      --check                 only say whether that is up to date
+  package                     the tests of the Python package, as `test` runs them
   simulate                    play clusters on a simulated network and clock, with faults drawn from seeds
       --seeds N               how many seeds (default 100)
       --from N                the first of them (default 1)
       --seed N                only this one, and tell what happened if it goes wrong
       --verbose               tell it as it happens
   features                    whether every choice of packages is built with the same features
-  proto                       write the messages that proto/ describes into crates/tensorfleet-proto/generated
+  proto                       write the messages that proto/ describes, for Rust and for Python
   tidy                        the tidy check alone: files, and cycles of modules
       --graph [dot]           instead, which crates and modules need which, as text or for Graphviz
   vectors [DIR] [OPTIONS]     run conformance vectors (default: those of the repository)
@@ -74,6 +81,12 @@ fn main() -> ExitCode {
         Some("features") => arguments.finish().and_then(|()| features::run(&workspace_root())),
         Some("proto") => arguments.finish().and_then(|()| write_messages(&workspace_root())),
         Some("python") => arguments.finish().and_then(|()| python::run()),
+        Some("wheel") => python::wheel(arguments, &workspace_root()),
+        Some("dist") => python::dist(arguments, &workspace_root()),
+        Some("api") => python::api(arguments, &workspace_root()),
+        Some("package") => {
+            arguments.finish().and_then(|()| Ok(exit_code(python::package(&workspace_root())?)))
+        }
         Some(command @ ("vectors" | "ops" | "pack-vectors")) => {
             conformance(command, arguments, &workspace_root())
         }
@@ -91,6 +104,10 @@ fn main() -> ExitCode {
         eprintln!("xtask: {reason}");
         ExitCode::FAILURE
     })
+}
+
+fn exit_code(passed: bool) -> ExitCode {
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn workspace_root() -> PathBuf {

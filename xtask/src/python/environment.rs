@@ -1,75 +1,77 @@
-//! `cargo xtask python`: the Python environments with TensorFlow that tests and measurements need.
+//! Python environments under `target/python`, each made once.
 //!
-//! They live under `target/python` and are made once: `tf2` with TensorFlow 2.x, which must succeed, and `tf1` with
-//! TensorFlow 1.15.5, the last of its kind, where a Python 3.7 is at hand; with `CI` set it must be. A stamp with the pinned versions is
-//! written last, so an environment that was broken off or is pinned otherwise is made anew.
+//! `tf2` has TensorFlow 2.x and must succeed; `tf1` has TensorFlow 1.15.5, the last of its kind, where a Python 3.7 is at hand
+//! (with `CI` set it must be). `build` has what makes the wheel, `package` numpy and nothing of TensorFlow, for the tests of the Python
+//! package. A stamp with the pinned versions is written last, so an environment that was broken off or is pinned otherwise is
+//! made anew.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Instant;
 
-use crate::{Outcome, skipping};
-
 /// An environment as it should be.
-struct Environment {
+pub(super) struct Environment {
     name: &'static str,
     /// Names an interpreter to use instead.
     variable: &'static str,
     packages: &'static [&'static str],
     /// Versions of Python that the packages exist for, in the order of preference.
     versions: &'static [(u32, u32)],
+    /// What it must be able to import.
+    module: &'static str,
 }
 
-const TF2: Environment = Environment {
+pub(super) const TF2: Environment = Environment {
     name: "tf2",
     variable: "TENSORFLEET_TF2_PYTHON",
     packages: &["tensorflow-cpu==2.21.*", "tensorboard==2.21.*"],
     versions: &[(3, 11), (3, 12), (3, 13), (3, 10)],
+    module: "tensorflow",
 };
 
 /// The limits are those of the time of 1.15.5; later packages no longer fit it.
-const TF1: Environment = Environment {
+pub(super) const TF1: Environment = Environment {
     name: "tf1",
     variable: "TENSORFLEET_TF1_PYTHON",
     packages: &["tensorflow==1.15.5", "protobuf<3.21", "numpy<1.19"],
     versions: &[(3, 7)],
+    module: "tensorflow",
 };
 
-/// The command.
-pub(crate) fn run() -> Outcome {
-    Ok(if report()? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
+/// What builds the wheel.
+pub(super) const BUILD: Environment = Environment {
+    name: "build",
+    variable: "TENSORFLEET_BUILD_PYTHON",
+    packages: &["maturin==1.16.*"],
+    versions: &[(3, 11), (3, 12), (3, 13), (3, 10), (3, 9)],
+    module: "maturin",
+};
 
-/// Makes what is missing and says what there is; whether everything necessary is there.
-pub(crate) fn report() -> Result<bool, String> {
-    let python = tensorflow_2()?;
-    println!("TensorFlow 2.x:  {}", python.display());
-    match provide(&TF1) {
-        Ok(python) => println!("TensorFlow 1.15: {}", python.display()),
-        Err(Failure::NoPython(reason)) if skipping::allowed() => {
-            println!("TensorFlow 1.15: left out, {reason}; `pyenv install 3.7` makes one");
-        }
-        Err(Failure::NoPython(reason)) => {
-            return Err(skipping::refusal(&reason, "`pyenv install 3.7` makes one"));
-        }
-        Err(Failure::Installation(reason)) => return Err(reason),
-    }
-    Ok(true)
-}
+/// Where the tests of the Python package run: what the package depends on, and TensorFlow nowhere.
+pub(super) const PACKAGE: Environment = Environment {
+    name: "package",
+    variable: "TENSORFLEET_PACKAGE_PYTHON",
+    packages: &["numpy"],
+    versions: &[(3, 11), (3, 12), (3, 13), (3, 10), (3, 9)],
+    module: "numpy",
+};
 
-/// The interpreter with TensorFlow 2.x, installed if necessary.
-pub(crate) fn tensorflow_2() -> Result<PathBuf, String> {
-    provide(&TF2).map_err(|failure| match failure {
-        Failure::NoPython(reason) | Failure::Installation(reason) => reason,
-    })
-}
-
-enum Failure {
+/// Why there is no such environment.
+pub(super) enum Failure {
     NoPython(String),
     Installation(String),
 }
 
-fn provide(environment: &Environment) -> Result<PathBuf, Failure> {
+impl Failure {
+    pub(super) fn reason(self) -> String {
+        match self {
+            Failure::NoPython(reason) | Failure::Installation(reason) => reason,
+        }
+    }
+}
+
+/// The interpreter of an environment, installed if necessary.
+pub(super) fn provide(environment: &Environment) -> Result<PathBuf, Failure> {
     if let Some(python) = std::env::var_os(environment.variable).filter(|python| !python.is_empty()) {
         return Ok(python.into());
     }
@@ -88,7 +90,7 @@ fn provide(environment: &Environment) -> Result<PathBuf, Failure> {
 }
 
 /// Beside the directory of this program's own build profile, where the tests look for it as well.
-fn environments() -> Result<PathBuf, String> {
+pub(super) fn environments() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
     let target = program.parent().and_then(Path::parent).ok_or("this program lies in no target directory")?;
     Ok(target.join("python"))
@@ -98,20 +100,34 @@ fn install(environment: &Environment, base: &Path, directory: &Path) -> Result<(
     let begin = Instant::now();
     let packages = environment.packages.join(" ");
     println!("installing {packages} with {} into {}", base.display(), directory.display());
-    if directory.exists() {
-        std::fs::remove_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    }
-    checked(Command::new(base).args(["-m", "venv"]).arg(directory), "making the environment")?;
-    let python = directory.join("bin/python");
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--quiet"]).args(environment.packages);
-    checked(&mut pip, "pip, which needs a package index within reach,")?;
-    checked(Command::new(&python).args(["-c", "import tensorflow"]), "importing TensorFlow")?;
+    let python = fresh(base, directory)?;
+    checked(pip_install(&python).args(environment.packages), PIP)?;
+    let import = format!("import {}", environment.module);
+    checked(Command::new(&python).args(["-c", &import]), &import)?;
     println!("installed in {:.0} s", begin.elapsed().as_secs_f64());
     Ok(())
 }
 
-fn checked(command: &mut Command, what: &str) -> Result<(), String> {
+/// A new environment in this place, whatever was there; its interpreter.
+pub(super) fn fresh(base: &Path, directory: &Path) -> Result<PathBuf, String> {
+    if directory.exists() {
+        std::fs::remove_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    }
+    checked(Command::new(base).args(["-m", "venv"]).arg(directory), "making the environment")?;
+    Ok(directory.join("bin/python"))
+}
+
+/// What is said to have failed if pip did.
+pub(super) const PIP: &str = "pip, which needs a package index within reach,";
+
+pub(super) fn pip_install(python: &Path) -> Command {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--quiet"]);
+    pip
+}
+
+/// Runs a command silently; its output is shown if it failed.
+pub(super) fn checked(command: &mut Command, what: &str) -> Result<(), String> {
     let output = command.output().map_err(|error| format!("{what} failed: {error}"))?;
     if output.status.success() {
         return Ok(());
@@ -120,7 +136,7 @@ fn checked(command: &mut Command, what: &str) -> Result<(), String> {
 }
 
 /// A Python of one of these versions: on the path, or among those that pyenv installed.
-fn base_python(versions: &[(u32, u32)]) -> Result<PathBuf, String> {
+pub(super) fn base_python(versions: &[(u32, u32)]) -> Result<PathBuf, String> {
     let named = versions.iter().map(|(major, minor)| PathBuf::from(format!("python{major}.{minor}")));
     let mut candidates: Vec<PathBuf> = std::iter::once(PathBuf::from("python3")).chain(named).collect();
     candidates.extend(pyenv_pythons());
