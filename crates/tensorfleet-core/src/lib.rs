@@ -23,6 +23,7 @@ mod status;
 mod strings;
 mod tensor;
 mod tensor_proto;
+mod tensor_text;
 mod variant;
 
 pub use buffer::{Buffer, WeakBuffer};

@@ -4,7 +4,6 @@
 //! ([`Tensor::is_unique`], [`Tensor::make_mut`]); nobody else can tell. Plain elements live in a
 //! [`Buffer`]; strings, resource handles and variants in shared slices.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -476,48 +475,6 @@ fn check_count(count: usize, shape: &Shape) -> Result<()> {
         "shape {shape} holds {} elements, but there are {count}",
         shape.num_elements()
     );
-    Ok(())
-}
-
-impl fmt::Debug for Tensor {
-    /// Dtype, shape and the first elements: `float[2,2]: 1.0 2.0 3.0 4.0`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}:", self.dtype, self.shape)?;
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Display for Tensor {
-    /// The elements; long tensors are cut with a count.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 12;
-        macro_rules! plain {
-            ($($variant:ident => $rust:ty),*) => {
-                match self.dtype.storage() {
-                    $(DType::$variant => write_some(f, self.as_slice::<$rust>().unwrap_or_default(), SHOWN),)*
-                    DType::String => write_some(f, self.as_strings().unwrap_or_default(), SHOWN),
-                    DType::Resource => {
-                        let names: Vec<_> =
-                            self.as_resources().unwrap_or_default().iter().map(ResourceHandle::name).collect();
-                        write_some(f, &names, SHOWN)
-                    }
-                    _ => write!(f, "({} opaque values)", self.num_elements()),
-                }
-            };
-        }
-        plain!(Float => f32, Double => f64, Int8 => i8, Int16 => i16, Int32 => i32, Int64 => i64, UInt8 => u8,
-            UInt16 => u16, UInt32 => u32, UInt64 => u64, Bool => bool, Half => half::f16, BFloat16 => half::bf16,
-            Complex64 => num_complex::Complex<f32>, Complex128 => num_complex::Complex<f64>)
-    }
-}
-
-fn write_some<T: fmt::Debug>(f: &mut fmt::Formatter<'_>, items: &[T], shown: usize) -> fmt::Result {
-    for item in items.iter().take(shown) {
-        write!(f, " {item:?}")?;
-    }
-    if items.len() > shown {
-        write!(f, " … ({} in all)", items.len())?;
-    }
     Ok(())
 }
 
