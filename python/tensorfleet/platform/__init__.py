@@ -1,0 +1,1 @@
+"""What a program asks of the system around it: flags, logging, files, tests, nested structures."""
