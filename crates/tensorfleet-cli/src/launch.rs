@@ -20,12 +20,20 @@ use crate::units::seconds;
 const LAST_LINE_CHARS: usize = 200;
 /// How many addresses the first line lists.
 const MAX_ADDRESSES: usize = 8;
+/// A task that ran for so long before it failed is started again at once: what ended it came later than its start.
+const HEALTHY: Duration = Duration::from_secs(10);
+/// The pause before a task that failed soon is started again; twice as long each time. A port that is not free yet, or a file
+/// server that is away for a moment, must not use up all attempts.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 pub(crate) const LAUNCH_HELP: &str = "\
 PROGRAM is started once for each task, with its arguments and --ps_hosts, --worker_hosts, --job_name and --task_index after \
 them; TF_CONFIG in its environment says the same. Lines it prints are shown with the task's name before them, stdout on \
 stdout and stderr on stderr. worker/0 is the chief: when it has ended, the others get a moment to finish and are stopped, and \
 its exit code is the launcher's (128 and the signal's number if it was killed). Ctrl-C stops all tasks; a second one kills them.
+
+With --restart, a task that failed within 10 seconds of its start is started again after a pause: 1 second, then 2, 4, up to 30.
 
 Examples:
   A trainer of yours with a parameter server and two workers:
@@ -139,7 +147,47 @@ fn first_line(addresses: &Addresses) -> String {
 #[derive(Default)]
 struct TaskState {
     restarts: u32,
+    /// How often in a row it failed soon after its start.
+    early_failures: u32,
+    /// When it is started again.
+    due: Option<Instant>,
     last_line: String,
+    /// The last line that says what went wrong.
+    last_error: String,
+}
+
+impl TaskState {
+    fn note(&mut self, line: String) {
+        if names_error(&line) {
+            self.last_error = line.clone();
+        }
+        self.last_line = line;
+    }
+
+    /// How long to wait before the next start of a task that ran for `age`.
+    fn pause(&mut self, age: Duration) -> Duration {
+        if age >= HEALTHY {
+            self.early_failures = 0;
+            return Duration::ZERO;
+        }
+        let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.early_failures)).min(LONGEST_PAUSE);
+        self.early_failures += 1;
+        pause
+    }
+
+    /// The line that tells most about its end: an advice to read the help is rarely that.
+    fn last_words(&self) -> &str {
+        let is_advice = self.last_line.to_lowercase().contains("--help");
+        match is_advice && !self.last_error.is_empty() {
+            true => self.last_error.trim(),
+            false => self.last_line.trim(),
+        }
+    }
+}
+
+fn names_error(line: &str) -> bool {
+    let line = line.to_lowercase();
+    line.contains("error") || line.contains("unrecognized") || line.contains("invalid")
 }
 
 /// What the end of a task means for the run.
@@ -163,7 +211,8 @@ struct Launch {
 impl Launch {
     fn run(mut self) -> Result<(), Failure> {
         loop {
-            let Some(event) = self.cluster.next(None) else { continue };
+            self.start_due()?;
+            let Some(event) = self.cluster.next(self.next_start()) else { continue };
             let verdict = match event {
                 Event::Line { task, stream, text } => match self.show(task, stream, text) {
                     Ok(()) => Verdict::GoOn,
@@ -197,10 +246,26 @@ impl Launch {
         }
     }
 
+    /// When the next task that rests is to be started again.
+    fn next_start(&self) -> Option<Instant> {
+        self.tasks.iter().filter_map(|state| state.due).min()
+    }
+
+    fn start_due(&mut self) -> Result<()> {
+        let now = Instant::now();
+        for (task, state) in self.tasks.iter_mut().enumerate() {
+            if state.due.is_some_and(|due| due <= now) {
+                state.due = None;
+                self.cluster.restart(task)?;
+            }
+        }
+        Ok(())
+    }
+
     fn show(&mut self, task: usize, stream: Stream, text: String) -> std::io::Result<()> {
         self.gutter.line(task, stream, &text)?;
         if let Some(state) = self.tasks.get_mut(task).filter(|_| !text.trim().is_empty()) {
-            state.last_line = text;
+            state.note(text);
         }
         Ok(())
     }
@@ -211,13 +276,18 @@ impl Launch {
         if end.is_success() {
             return Ok(if is_chief { Verdict::Done(end) } else { Verdict::GoOn });
         }
-        let obituary = self.obituary(task, end);
+        let (obituary, age) = (self.obituary(task, end), self.cluster.age(task));
         let Some(state) = self.tasks.get_mut(task) else { return Ok(Verdict::GoOn) };
         if state.restarts < self.restart {
             state.restarts += 1;
-            let count = state.restarts;
-            self.gutter.say(&format!("{obituary}; it is started again, {count} of {} times", self.restart));
-            self.cluster.restart(task)?;
+            let (count, pause) = (state.restarts, state.pause(age));
+            let when = match pause.is_zero() {
+                true => String::new(),
+                false => format!(" in {}", duration(pause.as_secs_f64())),
+            };
+            state.due = Some(Instant::now() + pause);
+            let most = self.restart;
+            self.gutter.say(&format!("{obituary}; it is started again{when}, {count} of {most} times"));
             return Ok(Verdict::GoOn);
         }
         if is_ps {
@@ -225,9 +295,13 @@ impl Launch {
                 true => "run it by itself to see why",
                 false => "see what it printed",
             };
+            let advice = match self.restart {
+                0 => "have it started again with --restart 3".to_string(),
+                1 => "have it started again more often than once".to_string(),
+                most => format!("have it started again more often than {most} times"),
+            };
             return Ok(Verdict::Lost(Status::unavailable(format!(
-                "{obituary}; training cannot go on without its variables, so all tasks were stopped: {look}, or have it \
-                 started again with --restart 3"
+                "{obituary}; training cannot go on without its variables, so all tasks were stopped: {look}, or {advice}"
             ))));
         }
         self.gutter.say(&obituary);
@@ -237,7 +311,7 @@ impl Launch {
     /// How a task ended, and its last words.
     fn obituary(&self, task: usize, end: End) -> String {
         let (name, age) = (self.cluster.name(task), duration(self.cluster.age(task).as_secs_f64()));
-        let last_line = self.tasks.get(task).map_or("", |state| &state.last_line).trim();
+        let last_line = self.tasks.get(task).map_or("", TaskState::last_words);
         if last_line.is_empty() {
             return format!("{name} {end} after {age} and printed nothing");
         }
@@ -298,5 +372,32 @@ impl Launch {
                 let _ = gutter.line(task, stream, &text);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_at_once_rests_longer_each_time_and_what_ran_does_not_rest() {
+        let mut state = TaskState::default();
+        let seconds = |state: &mut TaskState| state.pause(Duration::from_millis(5)).as_secs();
+        assert_eq!([(); 7].map(|()| seconds(&mut state)), [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(state.pause(HEALTHY), Duration::ZERO);
+        assert_eq!(seconds(&mut state), 1);
+    }
+
+    #[test]
+    fn the_error_is_quoted_rather_than_the_advice_below_it() {
+        let last_words = |lines: &[&str]| {
+            let mut state = TaskState::default();
+            lines.iter().for_each(|line| state.note((*line).to_string()));
+            state.last_words().to_string()
+        };
+        let of_clap = ["error: unexpected argument '--x' found", "", "For more information, try '--help'."];
+        assert_eq!(last_words(&of_clap), "error: unexpected argument '--x' found");
+        assert_eq!(last_words(&["ls: unrecognized option '--x'", "Try 'ls --help'."]), "ls: unrecognized option '--x'");
+        assert_eq!(last_words(&["an error was handled", "disk full"]), "disk full");
     }
 }

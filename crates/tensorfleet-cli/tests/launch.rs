@@ -141,7 +141,7 @@ fn failed_tasks_are_started_again_as_often_as_asked() {
     };
     let outcome = with("1");
     assert_eq!(outcome.code(), Some(1), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("it is started again, 1 of 1 times"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("it is started again in 1.0 s, 1 of 1 times"), "{}", outcome.stderr);
     std::fs::remove_file(&starts).unwrap();
     let outcome = with("2");
     assert_eq!(outcome.code(), Some(0), "{}", outcome.stderr);

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use tensorfleet_core::{Result, Status, memory};
+use tensorfleet_core::{Result, Status, interrupt, memory};
 use tensorfleet_kernel::continuation::Resume;
 use tensorfleet_runtime::executor::{Caller, on_io_thread};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -75,8 +75,23 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// Runs `work` on the I/O threads and waits for it.
 pub(crate) fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
     #[expect(clippy::disallowed_methods, reason = "the caller waits for it")]
-    let done = block_on(handle().spawn(work));
+    let spawned = handle().spawn(work);
+    let abort = spawned.abort_handle();
+    let done = block_on(interruptible(async { Ok(spawned.await) })).inspect_err(|_| abort.abort())?;
     done.map_err(|error| Status::internal(format!("a call inside the process failed: {error}")))
+}
+
+/// Waits for `future`, unless the thread that waits is interrupted. It is polled on that thread, in a runtime with a clock.
+pub(crate) async fn interruptible<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    let Some(interval) = interrupt::interval() else { return future.await };
+    let mut future = pin!(future);
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut future => return result,
+            () = tokio::time::sleep(interval) => interrupt::check()?,
+        }
+    }
 }
 
 /// Wakes the thread that waits.

@@ -300,7 +300,7 @@ impl Server {
     /// Waits until the server has ended: by [`Server::stop`], by a request to end, or by itself
     /// ([`ServerOptions::until_done`]).
     pub fn join(&self) -> Result<()> {
-        io::block_on(self.core.wait_for_end())
+        io::block_on(io::interruptible(self.core.wait_for_end()))
     }
 
     /// Resolves once the server has ended, like [`Server::join`].

@@ -14,6 +14,7 @@ pub mod entropy;
 mod excerpt;
 mod graph;
 mod graph_def;
+pub mod interrupt;
 pub mod memory;
 pub mod notice;
 mod rendezvous_key;

@@ -26,6 +26,8 @@
 //! # Ok::<(), tensorfleet::Status>(())
 //! ```
 
+mod help;
+
 use std::io::Write;
 
 use clap::{Args, Command, Parser};
@@ -70,26 +72,30 @@ impl TaskFlags {
 }
 
 /// Reads the flags of a program, as [`Parser::parse`] does, except that `--steps -5` gives `--steps` a value, which its parser
-/// refuses in its own words. clap on its own takes `-5` for a flag that does not exist.
+/// refuses in its own words (clap on its own takes `-5` for a flag that does not exist), and that commands in `--help`, which are
+/// indented by four blanks, are not wrapped.
 pub fn parse<P: Parser>() -> P {
-    let mut command = command::<P>();
-    let mut matches = command.clone().try_get_matches().unwrap_or_else(|answer| leave(&answer));
+    let mut lines = help::Lines::default();
+    let mut command = lines.take(command::<P>());
+    let mut matches = command.clone().try_get_matches().unwrap_or_else(|answer| leave(&answer, &lines));
     P::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut command).exit())
 }
 
 /// Ends the program with what clap has to say: help, a version, or a mistake. Help that cannot be written is a failure, as all lost
 /// output; a reader who has seen enough (`| head`) is not.
-fn leave(answer: &clap::Error) -> ! {
-    if answer.use_stderr() {
-        answer.exit();
-    }
-    let printed = answer.print().and_then(|()| std::io::stdout().flush());
+fn leave(answer: &clap::Error, lines: &help::Lines) -> ! {
+    let printed = match lines.print(answer) {
+        Some(printed) => printed,
+        None if answer.use_stderr() => answer.exit(),
+        None => answer.print().and_then(|()| std::io::stdout().flush()).map(|()| 0),
+    };
     let code = match printed {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+        Ok(code) => code,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: the output cannot be written ({error})");
             1
         }
-        _ => 0,
     };
     std::process::exit(code)
 }

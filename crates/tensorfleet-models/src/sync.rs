@@ -54,6 +54,11 @@ impl Condvar {
         guard.0 = guard.0.take().and_then(|guard| self.0.wait(guard).ok());
     }
 
+    /// Time does not pass in a model, so this waits until it is notified.
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _limit: std::time::Duration) {
+        self.wait(guard);
+    }
+
     pub(crate) fn notify_one(&self) {
         self.0.notify_one();
     }

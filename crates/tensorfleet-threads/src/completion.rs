@@ -1,5 +1,7 @@
 //! [`Completion`]: lets a thread wait for a result that another one brings.
 
+use std::time::Duration;
+
 use crate::sync::{Condvar, Mutex};
 
 /// A place for one result.
@@ -29,6 +31,22 @@ impl<T> Completion<T> {
             match result.take() {
                 Some(result) => return result,
                 None => self.arrived.wait(&mut result),
+            }
+        }
+    }
+
+    /// Waits for the result like [`wait`](Completion::wait), and calls `ask` each time that `interval` has passed.
+    pub fn wait_asking(&self, interval: Duration, ask: impl Fn()) -> T {
+        let mut result = self.result.lock();
+        loop {
+            if let Some(result) = result.take() {
+                return result;
+            }
+            self.arrived.wait_for(&mut result, interval);
+            if result.is_none() {
+                drop(result);
+                ask();
+                result = self.result.lock();
             }
         }
     }

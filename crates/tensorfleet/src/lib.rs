@@ -53,7 +53,7 @@ pub use tensorfleet_frontend::{
     Dense, DeviceAttributes, DeviceName, DeviceScope, Distribution, Dropout, DynamicRnn, Ellipsis,
     EmbeddingParams, Extent, Fan, Fetch, Gate, GetPartitionedVariable, GetVariable, Gradient,
     GradientsBuilder, Graph, GraphDef, GruCell, Index, IndexedSlices, Indices, Initializer, InputProducer,
-    IntoTensor, Literal, LoopBuilder, Loss, LstmCell, MetaGraph, Metric, MultiRnnCell, NewAxis, Node,
+    IntoTensor, Literal, LoopBuilder, Loss, LstmCell, MatMulOptions, MetaGraph, Metric, MultiRnnCell, NewAxis, Node,
     OpBuilder, Operand, OperandList, Operation, Output, OutputGroup, Padding, PartialRun, PartialShape,
     PartialStep, PartitionStrategy, PartitionedVariable, Partitioner, Pool2d, PreparedRun, PsStrategy, Queue,
     QueueBuilder, Reduction, Regularizer, ReplicaDeviceSetter, Request, Result, Results, Reuse, RnnCell,

@@ -8,6 +8,7 @@ use tensorfleet_rpc::{CallOptions, Channel, ChannelOptions, Parts, Response};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::waiting;
+use crate::io::interruptible;
 
 /// A channel whose calls block. A connection is served by the runtime it was made in, and this one only runs while somebody
 /// waits for a call: so the channel inside is not to be had, and all its calls are made here.
@@ -57,7 +58,7 @@ impl ClientChannel {
 
 /// Waits for a call, and serves the connections of all clients meanwhile: no other thread need be woken to send it or to bring
 /// the answer.
-fn block_on_call<F: Future<Output: Send> + Send>(future: F) -> F::Output {
+fn block_on_call<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         let runtime = Builder::new_current_thread().enable_all().build();
         // Without sockets there is nobody to report to.
@@ -66,7 +67,7 @@ fn block_on_call<F: Future<Output: Send> + Send>(future: F) -> F::Output {
     let call = async {
         // What has happened to the connection since the last call is noticed first.
         tokio::task::yield_now().await;
-        future.await
+        interruptible(future).await
     };
     if Handle::try_current().is_err() {
         return RUNTIME.block_on(call);
@@ -80,16 +81,16 @@ fn block_on_call<F: Future<Output: Send> + Send>(future: F) -> F::Output {
 mod tests {
     use super::*;
 
-    async fn answer() -> u32 {
+    async fn answer() -> Result<u32> {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        42
+        Ok(42)
     }
 
     #[test]
     fn calls_are_served_by_the_threads_that_make_them() {
         let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(|| block_on_call(answer()))).collect();
-        assert!(threads.into_iter().all(|thread| thread.join().unwrap() == 42));
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap() == Ok(42)));
         let other = Builder::new_current_thread().build().unwrap();
-        assert_eq!(other.block_on(async { block_on_call(answer()) }), 42);
+        assert_eq!(other.block_on(async { block_on_call(answer()) }), Ok(42));
     }
 }

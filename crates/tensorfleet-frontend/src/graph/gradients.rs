@@ -130,6 +130,7 @@ impl GradientsBuilder {
             stop_gradients: sources(graph, self.stop_gradients)?,
             colocate_with_ops: self.colocate_with_ops,
             gate: self.gate,
+            ..GradientOptions::default()
         };
         let ys = ys.into_args().into_iter().map(|y| y.into_output(graph, "y", None)?.endpoint_in(graph));
         let ys: Vec<Endpoint> = ys.collect::<Result<_>>()?;

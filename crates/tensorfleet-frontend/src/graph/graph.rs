@@ -190,7 +190,12 @@ impl Graph {
     /// # Ok::<(), tensorfleet::Status>(())
     /// ```
     pub fn set_random_seed(&self, seed: i64) {
-        self.0.state.lock().random_seed = Some(seed);
+        self.set_random_seed_or_none(Some(seed));
+    }
+
+    /// Sets the graph's part of seeds, or forgets it.
+    pub fn set_random_seed_or_none(&self, seed: Option<i64>) {
+        self.0.state.lock().random_seed = seed;
     }
 
     /// The seeds of a random op that is built now; zeros mean other numbers in each session.
@@ -200,17 +205,22 @@ impl Graph {
 
     /// The seeds of a random op that has a seed of its own.
     pub(crate) fn seeds_for(&self, own: Option<i64>) -> (i64, i64) {
+        self.seed_pair(own).unwrap_or((0, 0))
+    }
+
+    /// The graph's and the op's part of the seed of a random op that is built now; `None` if neither has one.
+    pub fn seed_pair(&self, own: Option<i64>) -> Option<(i64, i64)> {
         let state = self.0.state.lock();
         let pair = match (state.random_seed, own) {
             (Some(seed), Some(own)) => (seed, own),
             (Some(seed), None) => (seed, state.builder.graph().len() as i64),
             (None, Some(own)) => (DEFAULT_GRAPH_SEED, own),
-            (None, None) => return (0, 0),
+            (None, None) => return None,
         };
-        match pair {
+        Some(match pair {
             (0, 0) => (0, i64::from(i32::MAX)),
             other => other,
-        }
+        })
     }
 
     /// Whether both handles are the same graph.

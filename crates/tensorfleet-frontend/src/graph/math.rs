@@ -35,8 +35,40 @@ unary_methods! {
     exp => "Exp";
     /// The natural logarithm.
     log => "Log";
-    /// `ln(1 + x)`.
+    /// `ln(1 + x)`, exact near zero.
     log1p => "Log1p";
+    /// `eˣ - 1`, exact near zero.
+    expm1 => "Expm1";
+    /// The sine.
+    sin => "Sin";
+    /// The cosine.
+    cos => "Cos";
+    /// The tangent.
+    tan => "Tan";
+    /// The inverse sine.
+    asin => "Asin";
+    /// The inverse cosine.
+    acos => "Acos";
+    /// The inverse tangent.
+    atan => "Atan";
+    /// The hyperbolic sine.
+    sinh => "Sinh";
+    /// The hyperbolic cosine.
+    cosh => "Cosh";
+    /// The inverse hyperbolic sine.
+    asinh => "Asinh";
+    /// The inverse hyperbolic cosine.
+    acosh => "Acosh";
+    /// The inverse hyperbolic tangent.
+    atanh => "Atanh";
+    /// The error function.
+    erf => "Erf";
+    /// `1 - erf(x)`.
+    erfc => "Erfc";
+    /// The logarithm of the absolute value of the gamma function.
+    lgamma => "Lgamma";
+    /// The derivative of [`Output::lgamma`].
+    digamma => "Digamma";
     /// The hyperbolic tangent.
     tanh => "Tanh";
     /// The logistic function.
@@ -45,8 +77,22 @@ unary_methods! {
     floor => "Floor";
     /// Rounds up.
     ceil => "Ceil";
+    /// Rounds to the nearest whole number, halves to the even one.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.constant([-1.2f32, 0.5, 1.5]).round()?;
+    /// assert_eq!(Session::new(&g).run(&x)?.as_slice::<f32>()?, [-1.0, 0.0, 2.0]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    round => "Round";
+    /// [`Output::round`] of floating point numbers.
+    rint => "Rint";
     /// Whether elements are NaN.
     is_nan => "IsNan";
+    /// Whether elements are infinite.
+    is_inf => "IsInf";
     /// Whether elements are neither infinite nor NaN.
     is_finite => "IsFinite";
     /// Not.
@@ -59,6 +105,14 @@ unary_methods! {
     zeros_like => "ZerosLike";
     /// `max(x, 0)`.
     relu => "Relu";
+    /// `min(max(x, 0), 6)`.
+    relu6 => "Relu6";
+    /// `x`, or `eˣ - 1` where it is negative.
+    elu => "Elu";
+    /// [`Output::elu`] scaled so that layers keep mean and variance.
+    selu => "Selu";
+    /// `x / (|x| + 1)`.
+    softsign => "Softsign";
     /// Softmax over the last dimension.
     softmax => "Softmax";
     /// The logarithm of softmax over the last dimension.
@@ -88,8 +142,16 @@ binary_methods! {
     floor_div => "FloorDiv";
     /// The remainder of [`Output::floor_div`].
     floor_mod => "FloorMod";
+    /// The quotient rounded towards zero.
+    truncate_div => "TruncateDiv";
+    /// The remainder of [`Output::truncate_div`].
+    truncate_mod => "TruncateMod";
+    /// `x / y`, and 0 where `y` is 0.
+    div_no_nan => "DivNoNan";
     /// `x` to the power of `y`.
     pow => "Pow";
+    /// The angle of the point (`y` = this, `x` = `other`).
+    atan2 => "Atan2";
     /// The larger of two.
     maximum => "Maximum";
     /// The smaller of two.
@@ -205,7 +267,7 @@ impl Output {
         divide(self.graph(), "truediv", self.into_arg(), other.into_arg())
     }
 
-    /// The matrix product.
+    /// The matrix product; of more than two dimensions, that of the matrices in the last two.
     ///
     /// ```
     /// # use tensorfleet::{Graph, Session};
@@ -216,7 +278,8 @@ impl Output {
     /// # Ok::<(), tensorfleet::Status>(())
     /// ```
     pub fn matmul(&self, other: impl Operand) -> Result<Output> {
-        self.binary("MatMul", other)
+        let is_batch = self.shape()?.rank().is_some_and(|rank| rank > 2);
+        self.op(if is_batch { "BatchMatMulV2" } else { "MatMul" }).input(other).name("MatMul").output()
     }
 
     /// The same numbers as another dtype.
@@ -233,6 +296,13 @@ impl Output {
             return Ok(self.clone());
         }
         self.op("Cast").attr("DstT", dtype).output()
+    }
+
+    /// Either or, not both.
+    pub fn logical_xor(&self, other: impl Operand) -> Result<Output> {
+        let other = other.into_arg().into_output(self.graph(), "y", Some(DType::Bool))?;
+        let (any, both) = (self.logical_or(&other)?, self.logical_and(&other)?);
+        any.op("LogicalAnd").input(both.logical_not()?).name("LogicalXor").output()
     }
 
     /// The elements, none below `low` or above `high`.

@@ -6,9 +6,11 @@
 mod array;
 mod collections;
 mod control_flow;
+mod debugging;
 mod gradients;
 #[expect(clippy::module_inception, reason = "the file of the type that the folder is about")]
 mod graph;
+mod linear_algebra;
 mod literal;
 mod math;
 mod nn;
@@ -18,10 +20,13 @@ mod operation;
 mod operators;
 mod output;
 mod random;
+mod rearrange;
 mod registry;
 mod sources;
 mod sparse_tensor;
+mod statistics;
 mod tensor_array;
+mod text;
 mod variable;
 mod variable_slice;
 
@@ -29,6 +34,7 @@ pub use array::{Ellipsis, Index, Indices, NewAxis};
 pub use control_flow::{LoopBuilder, OutputGroup};
 pub use gradients::{Gate, Gradient, GradientsBuilder, IndexedSlices};
 pub use graph::Graph;
+pub use linear_algebra::MatMulOptions;
 pub use literal::{Adapts, IntoTensor, Literal, ShapeLike};
 pub use math::Axes;
 pub use op_builder::OpBuilder;

@@ -58,6 +58,68 @@ impl Output {
         })
     }
 
+    /// `x`, or `alpha · x` where it is negative; TensorFlow's `alpha` is 0.2.
+    pub fn leaky_relu(&self, alpha: f32) -> Result<Output> {
+        self.op("LeakyRelu").attr("alpha", alpha).output()
+    }
+
+    /// The logarithm of [`Output::sigmoid`].
+    pub fn log_sigmoid(&self) -> Result<Output> {
+        let graph = self.graph();
+        graph.name_scope("LogSigmoid", || {
+            let scope = format!("{}/", graph.current_name_scope());
+            self.neg()?.softplus()?.op("Neg").name(&scope).output()
+        })
+    }
+
+    /// The `k` largest elements of the last dimension, and where they stand, largest first.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let (best, places) = g.constant([0.1f32, 0.7, 0.2]).top_k(2)?;
+    /// let (best, places) = Session::new(&g).run((&best, &places))?;
+    /// assert_eq!((best.as_slice::<f32>()?, places.as_slice::<i32>()?), (&[0.7, 0.2][..], &[1, 2][..]));
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn top_k(&self, k: impl Operand) -> Result<(Output, Output)> {
+        let top = self.op("TopKV2").input(k).build()?;
+        Ok((top.output(0), top.output(1)))
+    }
+
+    /// Whether the class in `targets` is among the `k` with the largest of these predictions, for each row.
+    pub fn in_top_k(&self, targets: impl Operand, k: impl Operand) -> Result<Output> {
+        let graph = self.graph();
+        graph.name_scope("in_top_k", || self.op("InTopKV2").input(targets).input(k).output())
+    }
+
+    /// `(x - mean) / √(variance + epsilon) · scale + offset`. As a layer with variables of its own: [`Graph::batch_normalization`].
+    pub fn batch_normalization(
+        &self,
+        mean: &Output,
+        variance: &Output,
+        offset: &Output,
+        scale: &Output,
+        epsilon: f64,
+    ) -> Result<Output> {
+        self.graph().name_scope("batchnorm", || {
+            let factor = (variance + epsilon).rsqrt()?.mul(scale)?;
+            self.mul(&factor)?.add(offset.sub(mean.mul(&factor)?)?)
+        })
+    }
+
+    /// Each value divided by the sum of squares of its neighbours in depth; TensorFlow's numbers are radius 5, bias 1, alpha 1, beta 0.5.
+    pub fn local_response_normalization(
+        &self,
+        radius: i64,
+        bias: f32,
+        alpha: f32,
+        beta: f32,
+    ) -> Result<Output> {
+        let node = self.op("LRN").attr("depth_radius", radius).attr("bias", bias);
+        node.attr("alpha", alpha).attr("beta", beta).output()
+    }
+
     /// The value divided by its L2 norm over `axes`.
     pub fn l2_normalize(&self, axes: impl Axes) -> Result<Output> {
         /// Keeps the divisor away from zero; TensorFlow's default.

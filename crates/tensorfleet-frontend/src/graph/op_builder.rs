@@ -143,8 +143,17 @@ impl Graph {
 }
 
 impl Output {
-    /// An op of this output's graph with this output as its first input.
-    pub(crate) fn op(&self, op: &str) -> OpBuilder {
+    /// Any op of the catalogue with this output as its first input.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, Session};
+    /// let g = Graph::new();
+    /// let x = g.constant([[3, 1, 2]]);
+    /// let sorted = x.op("TopKV2").input(3).attr("sorted", true).build()?;
+    /// assert_eq!(Session::new(&g).run(sorted.output(1))?.as_slice::<i32>()?, [0, 2, 1]);
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn op(&self, op: &str) -> OpBuilder {
         self.graph().op(op).input(self)
     }
 

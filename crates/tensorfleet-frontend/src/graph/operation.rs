@@ -136,6 +136,13 @@ impl Output {
 }
 
 impl Graph {
+    /// An operation of this graph, by the number of its node.
+    pub fn operation_at(&self, node: NodeId) -> Operation {
+        let exists = self.build(|builder| node.index() < builder.graph().len());
+        let missing = || Status::not_found(format!("the graph has no node {}", node.index()));
+        Operation::new(self, exists.then_some(node).ok_or_else(missing))
+    }
+
     /// The operation called `name`.
     pub fn operation(&self, name: &str) -> Result<Operation> {
         let found = self.build(|builder| builder.graph().find(name));

@@ -135,8 +135,8 @@ impl fmt::Debug for Output {
 }
 
 impl Graph {
-    /// An output of this graph, with its type.
-    pub(crate) fn output_at(&self, endpoint: Endpoint) -> Output {
+    /// An output of this graph, by the number of its node.
+    pub fn output_at(&self, endpoint: Endpoint) -> Output {
         Output::new(self, self.build(|builder| Ok((endpoint, builder.edge_type(endpoint)?))))
     }
 

@@ -144,7 +144,7 @@ impl Variable {
     }
 
     /// The read that was built with the variable.
-    fn snapshot(&self) -> Output {
+    pub fn snapshot(&self) -> Output {
         self.output(|parts| parts.read)
     }
 

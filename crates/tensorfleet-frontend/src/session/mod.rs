@@ -9,7 +9,7 @@ mod session_options;
 mod timeline;
 
 pub use fetch::{Fetch, Request, Results};
-pub use partial_run::{PartialRun, PartialStep};
+pub use partial_run::{EndpointsPartialRun, PartialRun, PartialStep};
 pub use session::{PreparedRun, Session, Step};
 pub use session_options::SessionOptions;
 pub use timeline::Timeline;

@@ -4,7 +4,7 @@
 //! taken as soon as they can be computed; what has been computed for one result is not computed again for the next.
 
 use smallvec::SmallVec;
-use tensorfleet_core::{Endpoint, Result, Status, Tensor, ensure};
+use tensorfleet_core::{Endpoint, NodeId, Result, Status, Tensor, ensure};
 use tensorfleet_kernel::builder::GraphBuilder;
 
 use super::backend::BegunPartialRun;
@@ -49,6 +49,47 @@ impl Session {
         let run =
             self.backend().begin_partial_run(&as_strs(&feeds), &as_strs(&fetches), &as_strs(&targets))?;
         Ok(PartialRun { session: self, run })
+    }
+}
+
+/// A run in parts by the numbers of nodes, for front ends of other languages; see [`Session::partial_run_endpoints`].
+pub struct EndpointsPartialRun {
+    graph: Graph,
+    run: BegunPartialRun,
+}
+
+impl Session {
+    /// A [`Session::partial_run`] by the numbers of nodes.
+    pub fn partial_run_endpoints(
+        &self,
+        feeds: &[Endpoint],
+        fetches: &[Endpoint],
+        targets: &[NodeId],
+    ) -> Result<EndpointsPartialRun> {
+        self.extend_to_graph()?;
+        let (feeds, fetches, targets) = self.graph().build(|builder| {
+            let targets = targets.iter().map(|&node| builder.node(node).name.to_string());
+            (names(builder, feeds), names(builder, fetches), targets.collect::<Vec<_>>())
+        });
+        let run =
+            self.backend().begin_partial_run(&as_strs(&feeds), &as_strs(&fetches), &as_strs(&targets))?;
+        Ok(EndpointsPartialRun { graph: self.graph().clone(), run })
+    }
+}
+
+impl EndpointsPartialRun {
+    /// Gives some of the feeds and waits for some of the fetches.
+    pub fn run(&self, feeds: Vec<(Endpoint, Tensor)>, fetches: &[Endpoint]) -> Result<Vec<Tensor>> {
+        let (named, fetches) = self.graph.build(|builder| -> Result<_> {
+            for (endpoint, value) in &feeds {
+                Feed::of(builder, *endpoint)?.check(value)?;
+            }
+            let named = feeds.iter().map(|(endpoint, _)| tensor_name(builder, *endpoint));
+            Ok((named.collect::<Vec<_>>(), names(builder, fetches)))
+        })?;
+        let fed: Vec<(&str, Tensor)> =
+            named.iter().zip(feeds).map(|(name, (_, value))| (name.as_str(), value)).collect();
+        self.run.run(&fed, &as_strs(&fetches))
     }
 }
 

@@ -174,6 +174,24 @@ impl Session {
         }
     }
 
+    /// A run by the numbers of nodes, for front ends of other languages: gives the fetches in order, and a record of the run if it
+    /// is traced.
+    pub fn run_endpoints(
+        &self,
+        feeds: Vec<(Endpoint, Tensor)>,
+        fetches: &[Endpoint],
+        targets: &[NodeId],
+        options: &RunOptions,
+        is_traced: bool,
+    ) -> Result<(Vec<Tensor>, RunMetadata)> {
+        let wanted = Wanted { fetches, targets };
+        let (endpoints, tensors): (SmallVec<[Endpoint; 4]>, Vec<Tensor>) = feeds.into_iter().unzip();
+        let mut request = Request::new(&self.graph);
+        wanted.request(&mut request)?;
+        let trace = if is_traced { Trace::Full } else { Trace::Off };
+        self.lookup(&endpoints, &request)?.run(&wanted, tensors, options, trace, None)
+    }
+
     /// Prepares a run that will be repeated: its calls need not look it up.
     ///
     /// ```
@@ -280,6 +298,26 @@ impl Session {
             sources.clear();
         }
         Ok(Prepared { call, feeds, sources })
+    }
+}
+
+/// Nodes by their numbers.
+struct Wanted<'a> {
+    fetches: &'a [Endpoint],
+    targets: &'a [NodeId],
+}
+
+impl Fetch for Wanted<'_> {
+    type Value = Vec<Tensor>;
+
+    fn request(&self, request: &mut Request<'_>) -> Result<()> {
+        request.fetches.extend_from_slice(self.fetches);
+        request.targets.extend_from_slice(self.targets);
+        Ok(())
+    }
+
+    fn take(&self, results: &mut Results) -> Result<Vec<Tensor>> {
+        self.fetches.iter().map(|_| results.next_tensor()).collect()
     }
 }
 

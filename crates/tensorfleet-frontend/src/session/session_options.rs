@@ -73,6 +73,24 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
+    /// What a `ConfigProto` says of sessions. What it says of other things, such as GPUs, is passed over.
+    pub fn from_config(config: &ConfigProto) -> Result<SessionOptions> {
+        let cluster = config.cluster_def.as_ref().filter(|def| !def.job.is_empty());
+        let timeout = u64::try_from(config.operation_timeout_in_ms).ok().filter(|&millis| millis > 0);
+        Ok(SessionOptions {
+            allow_soft_placement: config.allow_soft_placement,
+            log_device_placement: config.log_device_placement,
+            device_filters: config.device_filters.clone(),
+            isolate_session_state: config.isolate_session_state,
+            operation_timeout: timeout.map(Duration::from_millis),
+            intra_op_parallelism_threads: config.intra_op_parallelism_threads,
+            inter_op_parallelism_threads: config.inter_op_parallelism_threads,
+            use_per_session_threads: config.use_per_session_threads,
+            cluster: cluster.map(ClusterSpec::from_cluster_def).transpose()?,
+            ..SessionOptions::default()
+        })
+    }
+
     /// The threads of a session in this process.
     pub(crate) fn threads(&self) -> Result<Arc<Threads>> {
         let counts = ThreadCounts::new(self.intra_op_parallelism_threads, self.inter_op_parallelism_threads)?;

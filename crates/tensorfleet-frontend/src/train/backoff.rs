@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tensorfleet_core::clock::Clock;
-use tensorfleet_core::{Result, Status, notice};
+use tensorfleet_core::{Result, Status, interrupt, notice};
 
 /// The first pause, ...
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -63,12 +63,24 @@ impl Backoff {
                 what()
             ));
         }
+        sleep(self.pause.min(left))?;
+        self.pause = (self.pause * 3 / 2).min(self.longest_pause);
+        Ok(())
+    }
+}
+
+/// Sleeps, unless the thread is interrupted.
+fn sleep(duration: Duration) -> Result<()> {
+    let mut left = duration;
+    while !left.is_zero() {
+        interrupt::check()?;
+        let part = interrupt::interval().map_or(left, |interval| interval.min(left));
         #[expect(
             clippy::disallowed_methods,
             reason = "nobody could say that another task has done something"
         )]
-        std::thread::sleep(self.pause.min(left));
-        self.pause = (self.pause * 3 / 2).min(self.longest_pause);
-        Ok(())
+        std::thread::sleep(part);
+        left = left.saturating_sub(part);
     }
+    Ok(())
 }

@@ -21,7 +21,7 @@ impl Output {
             let sum = (self * self).check()?.reduce_sum_keep_dims(axes)?;
             // The root of zero has no gradient, so where there is nothing the root of one is taken and not used.
             let is_positive = sum.greater(0.0)?;
-            let safe = is_positive.select(&sum, ones_like(&sum)?)?;
+            let safe = is_positive.select(&sum, sum.ones_like()?)?;
             let norm = is_positive.select(safe.sqrt()?, &sum)?;
             let scaled = (self * clip_norm).check()?;
             let divisor = norm.maximum(clip_norm)?;
@@ -55,23 +55,6 @@ impl Output {
             (scaled * factor).check()?.op("Identity").name(&scope).output()
         })
     }
-}
-
-/// Ones of the shape of `value`.
-fn ones_like(value: &Output) -> Result<Output> {
-    let graph = value.graph();
-    graph.name_scope("ones_like", || {
-        let scope = format!("{}/", graph.current_name_scope());
-        let shape = match value.shape()?.to_shape() {
-            Some(shape) => {
-                let dims: Vec<i32> = shape.iter().map(|&dim| dim as i32).collect();
-                graph.name_scope("Shape", || graph.constant_named("shape_as_tensor", dims))
-            }
-            None => value.shape_tensor()?,
-        };
-        let one = graph.literal("Const", 1.0, value.dtype()?)?;
-        graph.op("Fill").input(shape).input(one).name(&scope).output()
-    })
 }
 
 impl Gradient {

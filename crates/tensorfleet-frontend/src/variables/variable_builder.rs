@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::{DType, Endpoint, Result, Status};
+use tensorfleet_core::{DType, Endpoint, PartialShape, Result, Status};
 use tensorfleet_kernel::builder::{DeviceScope, GraphBuilder, Input, NewNode};
 
 use super::variable_lists::VariableLists;
@@ -25,6 +25,9 @@ pub struct VariableBuilder {
     is_trainable: bool,
     is_local: bool,
     slice: Option<Arc<VariableSlice>>,
+    /// Whether values of other shapes than the first may be assigned.
+    is_any_shape: bool,
+    caching_device: Option<String>,
 }
 
 /// The initial value of a variable, once its nodes are built.
@@ -59,6 +62,8 @@ impl Graph {
             is_trainable: true,
             is_local: false,
             slice: None,
+            is_any_shape: false,
+            caching_device: None,
         }
     }
 }
@@ -85,6 +90,18 @@ impl VariableBuilder {
     /// A resource variable instead of a reference variable.
     pub fn resource(mut self) -> VariableBuilder {
         self.kind = VariableKind::Resource;
+        self
+    }
+
+    /// Lets values of other shapes than the first be assigned: nothing is known about the shape while the graph is built.
+    pub fn any_shape(mut self) -> VariableBuilder {
+        self.is_any_shape = true;
+        self
+    }
+
+    /// Where to keep the value that others read; beside the variable if nothing is said.
+    pub fn caching_device(mut self, device: &str) -> VariableBuilder {
+        self.caching_device = Some(device.to_string());
         self
     }
 
@@ -144,8 +161,8 @@ impl VariableBuilder {
             let scope = graph.build(|builder| builder.name_scope().to_string());
             let first = self.initial_value(&scope, initial)?;
             graph.build(|builder| match self.kind {
-                VariableKind::Reference => reference(builder, first),
-                VariableKind::Resource => resource(builder, first.endpoint),
+                VariableKind::Reference => self.reference_parts(builder, first),
+                VariableKind::Resource => self.resource_parts(builder, first.endpoint),
             })
         })
     }
@@ -184,6 +201,78 @@ impl VariableBuilder {
         Ok(InitialValue { endpoint, is_own: true })
     }
 
+/// Builds inside the name scope of the variable, whose own node has the scope's name.
+    fn reference_parts(&self, builder: &mut GraphBuilder, first: InitialValue) -> Result<VariableParts> {
+        let scope = builder.name_scope().to_string();
+        let initial = first.endpoint;
+        let (dtype, shape) = (builder.dtype(initial)?, self.declared_shape(builder, initial)?);
+        let depth = builder.depth();
+        if first.is_own {
+            builder.enter_class(&scope);
+        }
+        let handle = NewNode::new("VariableV2").name(format!("{scope}/")).attr("dtype", dtype);
+        let handle = builder.emit(handle.attr("shape", shape));
+        builder.leave(depth);
+        let handle = handle?;
+        let assign = NewNode::new("Assign").input(handle).input(initial);
+        let initializer = builder.add(assign.attr("validate_shape", !self.is_any_shape))?;
+        let read = NewNode::new("Identity").name("read").input(handle);
+        let read = match &self.caching_device {
+            None => builder.emit(read.colocate_with(handle.node))?,
+            Some(device) => anywhere(builder, |builder| builder.emit(read.device(device)))?,
+        };
+        Ok(VariableParts {
+            kind: VariableKind::Reference,
+            dtype,
+            handle,
+            initial_value: initial,
+            initializer,
+            read,
+            slice: None,
+        })
+    }
+
+    fn resource_parts(&self, builder: &mut GraphBuilder, initial: Endpoint) -> Result<VariableParts> {
+        let scope = builder.name_scope().to_string();
+        let (dtype, shape) = (builder.dtype(initial)?, self.declared_shape(builder, initial)?);
+        let handle = NewNode::new("VarHandleOp")
+            .name(format!("{scope}/"))
+            .attr("dtype", dtype)
+            .attr("shape", shape)
+            .attr("_class", vec![format!("loc:@{scope}")])
+            .attr("shared_name", scope);
+        let handle = builder.emit(handle)?;
+        within(builder, "IsInitialized", |builder| {
+            builder.add(NewNode::new("VarIsInitializedOp").input(handle))
+        })?;
+        // Nothing but the device request holds these to the variable's place, so they repeat it.
+        let device = builder.node(handle.node).device.to_string();
+        let assign = NewNode::new("AssignVariableOp").name("Assign").input(handle).input(initial);
+        let initializer = anywhere(builder, |builder| builder.add(assign.device(&device)))?;
+        let read = NewNode::new("ReadVariableOp").input(handle).attr("dtype", dtype).device(&device);
+        let mut read = within(builder, "Read", |builder| builder.emit(read))?;
+        if let Some(device) = &self.caching_device {
+            let cached = NewNode::new("Identity").input(read).device(device);
+            read = anywhere(builder, |builder| builder.emit(cached))?;
+        }
+        Ok(VariableParts {
+            kind: VariableKind::Resource,
+            dtype,
+            handle,
+            initial_value: initial,
+            initializer,
+            read,
+            slice: None,
+        })
+    }
+
+    fn declared_shape(&self, builder: &GraphBuilder, initial: Endpoint) -> Result<PartialShape> {
+        match self.is_any_shape {
+            true => Ok(PartialShape::unknown()),
+            false => builder.shape(initial).cloned(),
+        }
+    }
+
     fn check_dtype(&self, dtype: DType) -> Result<()> {
         match self.dtype {
             Some(wanted) if wanted != dtype => Err(Status::invalid_argument(format!(
@@ -213,63 +302,6 @@ impl VariableBuilder {
         self.check_dtype(dtype)?;
         Ok(input)
     }
-}
-
-/// Builds inside the name scope of the variable, whose own node has the scope's name.
-fn reference(builder: &mut GraphBuilder, first: InitialValue) -> Result<VariableParts> {
-    let scope = builder.name_scope().to_string();
-    let initial = first.endpoint;
-    let (dtype, shape) = (builder.dtype(initial)?, builder.shape(initial)?.clone());
-    let depth = builder.depth();
-    if first.is_own {
-        builder.enter_class(&scope);
-    }
-    let handle = NewNode::new("VariableV2").name(format!("{scope}/")).attr("dtype", dtype);
-    let handle = builder.emit(handle.attr("shape", shape));
-    builder.leave(depth);
-    let handle = handle?;
-    let initializer = builder.add(NewNode::new("Assign").input(handle).input(initial))?;
-    let read = NewNode::new("Identity").name("read").input(handle).colocate_with(handle.node);
-    let read = builder.emit(read)?;
-    Ok(VariableParts {
-        kind: VariableKind::Reference,
-        dtype,
-        handle,
-        initial_value: initial,
-        initializer,
-        read,
-        slice: None,
-    })
-}
-
-fn resource(builder: &mut GraphBuilder, initial: Endpoint) -> Result<VariableParts> {
-    let scope = builder.name_scope().to_string();
-    let (dtype, shape) = (builder.dtype(initial)?, builder.shape(initial)?.clone());
-    let handle = NewNode::new("VarHandleOp")
-        .name(format!("{scope}/"))
-        .attr("dtype", dtype)
-        .attr("shape", shape)
-        .attr("_class", vec![format!("loc:@{scope}")])
-        .attr("shared_name", scope);
-    let handle = builder.emit(handle)?;
-    within(builder, "IsInitialized", |builder| {
-        builder.add(NewNode::new("VarIsInitializedOp").input(handle))
-    })?;
-    // Nothing but the device request holds these to the variable's place, so they repeat it.
-    let device = builder.node(handle.node).device.to_string();
-    let assign = NewNode::new("AssignVariableOp").name("Assign").input(handle).input(initial);
-    let initializer = anywhere(builder, |builder| builder.add(assign.device(&device)))?;
-    let read = NewNode::new("ReadVariableOp").input(handle).attr("dtype", dtype).device(&device);
-    let read = within(builder, "Read", |builder| builder.emit(read))?;
-    Ok(VariableParts {
-        kind: VariableKind::Resource,
-        dtype,
-        handle,
-        initial_value: initial,
-        initializer,
-        read,
-        slice: None,
-    })
 }
 
 fn within<R>(

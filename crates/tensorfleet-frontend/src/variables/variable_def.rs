@@ -10,7 +10,7 @@ use crate::graph::{Graph, Variable, VariableKind, VariableParts, VariableSlice};
 
 impl Variable {
     /// The names of the variable's nodes. Whether it is trainable is known to the graph, not to the variable.
-    pub(crate) fn to_variable_def(&self) -> Result<VariableDef> {
+    pub fn to_variable_def(&self) -> Result<VariableDef> {
         let snapshot = self.graph().output_at(self.snapshot_in(self.graph())?);
         Ok(VariableDef {
             variable_name: self.handle().name(),
@@ -24,7 +24,7 @@ impl Variable {
     }
 
     /// The variable of `graph` whose nodes have these names.
-    pub(crate) fn from_variable_def(graph: &Graph, def: &VariableDef) -> Result<Variable> {
+    pub fn from_variable_def(graph: &Graph, def: &VariableDef) -> Result<Variable> {
         let handle = graph.output(&def.variable_name)?;
         let initializer = graph.operation(&def.initializer_name)?;
         let node = initializer.node()?;

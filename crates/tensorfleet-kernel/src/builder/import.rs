@@ -4,9 +4,10 @@
 //! resolved first, for all nodes; shapes follow in an order where producers come before consumers, with nothing
 //! assumed about what comes back from a loop's previous iteration.
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::attr::{FromAttr, IntoAttr};
-use tensorfleet_core::{EdgeType, Graph, GraphLimits, NodeId, PartialShape, Result, bail};
-use tensorfleet_proto::tensorflow::GraphDef;
+use tensorfleet_core::{EdgeType, Endpoint, Graph, GraphLimits, NodeId, PartialShape, Result, bail};
+use tensorfleet_proto::tensorflow::{FunctionDefLibrary, GraphDef, NodeDef};
 
 use super::GraphBuilder;
 use super::facts::{self, NodeFacts, OutputFacts};
@@ -16,24 +17,137 @@ use crate::shape_context::InputShape;
 
 impl GraphBuilder {
     /// Adds the nodes of `def`, with `prefix/` before their names unless the prefix is empty. Names must be free.
-    pub fn import(&mut self, mut def: GraphDef, prefix: &str) -> Result<Vec<NodeId>> {
+    pub fn import(&mut self, def: GraphDef, prefix: &str) -> Result<Vec<NodeId>> {
+        self.import_mapped(def, prefix, &[])
+    }
+
+    /// Adds the nodes of `def` with some of its inputs taken from this graph: each pair is a name as nodes of `def` write
+    /// it (`node`, `node:1`, `^node`) and what stands in its place here. The device scopes around hold for nodes that are not
+    /// colocated with others.
+    pub fn import_mapped(
+        &mut self,
+        mut def: GraphDef,
+        prefix: &str,
+        input_map: &[(String, Endpoint)],
+    ) -> Result<Vec<NodeId>> {
+        let mut stand_ins = StandIns::new(&def, input_map);
+        let own: FxHashSet<String> = def.node.iter().map(|node| node.name.clone()).collect();
         if !prefix.is_empty() {
             add_prefix(&mut def, prefix);
         }
-        let imported = Graph::from_graph_def(def.clone())?;
-        let facts = infer_all(&imported, self.catalogue)?;
+        // Types and shapes are found for the definition alone, with placeholders where inputs are mapped.
+        let mut alone = def.clone();
+        stand_ins.put_into(&mut alone, prefix, |endpoint| self.stand_in(endpoint))?;
+        let imported = Graph::from_graph_def(alone)?;
+        let mut facts = infer_all(&imported, self.catalogue)?;
+        facts.truncate(def.node.len());
+        stand_ins.replace(&mut def, prefix, |endpoint| self.node(endpoint.node).name.to_string());
         let first = self.graph.len();
         self.graph.extend(def, &GraphLimits::default())?;
         self.facts.extend(facts);
         self.flows.resize(self.graph.len(), None);
-        for node in imported.nodes() {
+        let added: Vec<NodeId> = (first..self.graph.len()).map(NodeId::from_index).collect();
+        for &id in &added {
+            let mut node = self.node(id).clone();
             self.names.mark(&node.name);
+            if !node.attrs.contains_key("_class") {
+                let device = self.scopes.device_for(&mut node)?;
+                self.graph.node_mut(id).set_device(device.to_string());
+            }
         }
-        if !prefix.is_empty() {
+        if !prefix.is_empty() && !own.is_empty() {
             self.names.mark(prefix);
         }
-        Ok((first..self.graph.len()).map(NodeId::from_index).collect())
+        Ok(added)
     }
+
+    /// A placeholder of the type and shape of an output.
+    fn stand_in(&self, endpoint: Endpoint) -> Result<NodeDef> {
+        let facts = self.facts(endpoint)?;
+        let mut node = NodeDef { op: "Placeholder".to_string(), ..Default::default() };
+        node.attr.insert("dtype".to_string(), facts.edge.dtype.into_attr());
+        node.attr.insert("shape".to_string(), facts.shape.clone().into_attr());
+        Ok(node)
+    }
+
+    /// Adds functions that nodes may call. Equal ones may be there already.
+    pub fn add_functions(&mut self, library: FunctionDefLibrary) -> Result<()> {
+        let def = GraphDef { library: Some(library), ..Default::default() };
+        self.graph.extend(def, &GraphLimits::default())
+    }
+}
+
+/// Inputs of a definition that come from the graph it is imported into.
+struct StandIns<'a> {
+    /// By the name that the definition's nodes write, without `:0`.
+    mapped: FxHashMap<&'a str, Endpoint>,
+    /// The name of the placeholder of each, unlike all names of the definition.
+    names: FxHashMap<&'a str, String>,
+}
+
+impl<'a> StandIns<'a> {
+    fn new(def: &GraphDef, input_map: &'a [(String, Endpoint)]) -> StandIns<'a> {
+        let mapped: FxHashMap<&str, Endpoint> =
+            input_map.iter().map(|(name, endpoint)| (plain(name), *endpoint)).collect();
+        let longest = def.node.iter().map(|node| node.name.len()).max().unwrap_or(0);
+        let name = |(index, (&key, _)): (usize, (&&'a str, &Endpoint))| (key, format!("{}{index}", "m".repeat(longest + 1)));
+        let names = mapped.iter().enumerate().map(name).collect();
+        StandIns { mapped, names }
+    }
+
+    /// Adds placeholders, and leads the mapped inputs to them.
+    fn put_into(
+        &mut self,
+        def: &mut GraphDef,
+        prefix: &str,
+        stand_in: impl Fn(Endpoint) -> Result<NodeDef>,
+    ) -> Result<()> {
+        for node in &mut def.node {
+            for input in &mut node.input {
+                if let Some((key, is_control)) = self.key(input, prefix) {
+                    let name = &self.names[key];
+                    *input = if is_control { format!("^{name}") } else { name.clone() };
+                }
+            }
+        }
+        for (key, &endpoint) in &self.mapped {
+            def.node.push(NodeDef { name: self.names[key].clone(), ..stand_in(endpoint)? });
+        }
+        Ok(())
+    }
+
+    /// Leads the mapped inputs to the graph's own nodes.
+    fn replace(&self, def: &mut GraphDef, prefix: &str, name_of: impl Fn(Endpoint) -> String) {
+        for node in &mut def.node {
+            for input in &mut node.input {
+                if let Some((key, is_control)) = self.key(input, prefix) {
+                    let endpoint = self.mapped[key];
+                    let name = name_of(endpoint);
+                    *input = if is_control { format!("^{name}") } else { format!("{name}:{}", endpoint.slot) };
+                }
+            }
+        }
+    }
+
+    /// The mapped name that an input, which has the prefix, is.
+    fn key(&self, input: &str, prefix: &str) -> Option<(&'a str, bool)> {
+        let (name, is_control) = match input.strip_prefix('^') {
+            Some(name) => (name, true),
+            None => (input, false),
+        };
+        let name = match prefix.is_empty() {
+            true => name,
+            false => name.strip_prefix(prefix)?.strip_prefix('/')?,
+        };
+        let name = if is_control { format!("^{name}") } else { plain(name).to_string() };
+        let (&key, _) = self.mapped.get_key_value(name.as_str())?;
+        Some((key, is_control))
+    }
+}
+
+/// The first output of a node is also written without its number.
+fn plain(name: &str) -> &str {
+    name.strip_suffix(":0").unwrap_or(name)
 }
 
 fn add_prefix(def: &mut GraphDef, prefix: &str) {

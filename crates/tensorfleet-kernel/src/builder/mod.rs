@@ -22,9 +22,9 @@ use std::sync::Arc;
 
 use tensorfleet_core::attr::{FromAttr, IntoAttr};
 use tensorfleet_core::{
-    DType, EdgeType, Endpoint, Graph, Node, NodeId, PartialShape, Result, Status, Tensor, ensure,
+    DType, DeviceName, EdgeType, Endpoint, Graph, Node, NodeId, PartialShape, Result, Status, Tensor, ensure,
 };
-use tensorfleet_proto::tensorflow::{GraphDef, VersionDef};
+use tensorfleet_proto::tensorflow::{AttrValue, GraphDef, VersionDef};
 
 use crate::catalogue::Catalogue;
 use crate::node_spec::NodeSpec;
@@ -79,6 +79,12 @@ impl GraphBuilder {
             names: UniqueNames::default(),
             scopes: Scopes::default(),
         }
+    }
+
+    /// Says which version of TensorFlow's graphs the nodes follow: servers place nodes without a job by it.
+    pub fn set_producer(&mut self, producer: i32) {
+        let versions = self.graph.versions().cloned().unwrap_or_default();
+        self.graph.set_versions(VersionDef { producer, ..versions });
     }
 
     /// The ops that nodes may have.
@@ -176,6 +182,41 @@ impl GraphBuilder {
         let endpoint = Endpoint::new(self.add(new)?, 0);
         self.facts(endpoint)?;
         Ok(endpoint)
+    }
+
+    /// Sets an attribute of a node that no session has seen.
+    pub fn set_attr(&mut self, id: NodeId, name: &str, value: AttrValue) -> Result<()> {
+        let mut node = self.node(id).clone();
+        node.attrs.insert(name.to_string(), value.clone());
+        NodeSpec::resolve(&node, self.catalogue)?;
+        self.graph.node_mut(id).set_attr(name, value);
+        Ok(())
+    }
+
+    /// Sets the device of a node that no session has seen.
+    pub fn set_device(&mut self, id: NodeId, device: &str) -> Result<()> {
+        let device: DeviceName = device.parse()?;
+        self.graph.node_mut(id).set_device(device.to_string());
+        Ok(())
+    }
+
+    /// Adds control inputs to a node that no session has seen. They must not depend on it.
+    pub fn add_control_inputs(&mut self, id: NodeId, before: &[NodeId]) -> Result<()> {
+        for &before in before {
+            if !self.node(id).control_inputs.contains(&before) {
+                self.graph.node_mut(id).add_control_input(before);
+            }
+        }
+        Ok(())
+    }
+
+    /// A name that no node or scope has, inside the current name scope; it is taken from now on if `mark` says so.
+    pub fn unique_name(&mut self, name: &str, mark: bool) -> String {
+        let qualified = self.scopes.qualified(name);
+        match mark {
+            true => self.names.claim(&qualified),
+            false => self.names.clone().claim(&qualified),
+        }
     }
 
     /// Adds a `Const` node.

@@ -25,6 +25,8 @@ pub struct GradientOptions {
     pub colocate_with_ops: bool,
     /// Which gradients wait for one another.
     pub gate: Gate,
+    /// The name scope of the new nodes.
+    pub name: String,
 }
 
 impl Default for GradientOptions {
@@ -34,6 +36,7 @@ impl Default for GradientOptions {
             stop_gradients: Vec::new(),
             colocate_with_ops: false,
             gate: Gate::None,
+            name: "gradients".to_string(),
         }
     }
 }
@@ -50,7 +53,7 @@ pub fn gradients(
         builder.facts(endpoint)?;
     }
     let depth = builder.depth();
-    builder.enter_name_scope("gradients")?;
+    builder.enter_name_scope(&options.name)?;
     let grads = Engine::new(builder, ys, xs, options).and_then(|engine| engine.run(ys, xs));
     let grads = match options.gate {
         Gate::Graph => grads.and_then(|grads| gated(builder, grads)),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
-use tensorfleet_core::{DType, Result, Tensor};
+use tensorfleet_core::{DType, Result, Tensor, interrupt};
 use tensorfleet_kernel::background::Background;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::StepOrigin;
@@ -161,11 +161,19 @@ impl SessionState {
             let done = done.clone();
             Box::new(move |result| done.set(result))
         };
+        let interrupted = interrupt::interval().map(|interval| (interval, cancellation.clone()));
         let services = self.services(step_id, rendezvous, cancellation);
         if let Some(step) = partition.step(services, arguments, trace, on_done) {
             step.run(Caller::Waits);
         }
-        done.wait()
+        match interrupted {
+            None => done.wait(),
+            Some((interval, cancellation)) => done.wait_asking(interval, || {
+                if let Err(reason) = interrupt::check() {
+                    cancellation.cancel(reason);
+                }
+            }),
+        }
     }
 
     pub(super) fn services(

@@ -1,0 +1,1 @@
+"""The parts of tf.contrib that programs use."""

@@ -1,0 +1,1 @@
+"""Graphs under construction and what they are made of."""

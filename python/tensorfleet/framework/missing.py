@@ -1,0 +1,38 @@
+"""What TensorFlow 1.15 has and this package lacks, with the reason.
+
+`MISSING` has names below `tf.`; a name that ends in `.*` stands for all below it. `tensorfleet.missing("script.py")` and the
+table in the documentation read it.
+"""
+
+#: Name below `tf.` -> reason.
+MISSING = {
+    "estimator.*": "estimators are a framework above tf.train, which is here",
+    "keras.*": "Keras is a framework of its own",
+    "lite.*": "for phones",
+    "tpu.*": "for TPUs",
+    "autograph.*": "rewrites Python code; write tf.cond and tf.while_loop",
+    "distribute.*": "strategies of TensorFlow 2; use parameter servers or SyncReplicasOptimizer",
+    "distributions.*": "moved to TensorFlow Probability",
+    "feature_column.*": "for estimators; use tf.nn.embedding_lookup and tf.layers",
+    "profiler.*": "use tf.RunMetadata and the timeline",
+}
+
+
+def reason(name):
+    """Why a name below `tf.` is missing, or `None` if it is not known to be."""
+    if name in MISSING:
+        return MISSING[name]
+    parts = name.split(".")
+    for depth in range(len(parts), 0, -1):
+        why = MISSING.get(".".join(parts[:depth]) + ".*")
+        if why is not None:
+            return why
+    return None
+
+
+def text(name):
+    """What is said of a name that is not there."""
+    why = reason(name)
+    if why is not None:
+        return f"tensorfleet has no tf.{name} (TensorFlow 1.x has): {why}; see tensorfleet.missing()"
+    return f"tensorfleet has no tf.{name}; tensorfleet.missing('script.py') lists what a script uses and tensorfleet lacks"

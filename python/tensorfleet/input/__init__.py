@@ -1,0 +1,1 @@
+"""Queues, readers, parsing and tf.data."""

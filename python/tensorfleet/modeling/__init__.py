@@ -1,0 +1,1 @@
+"""Layers, losses, metrics and recurrent cells: compositions of ops."""

@@ -1,0 +1,1 @@
+"""Functions that add ops to a graph."""

@@ -1,0 +1,1 @@
+"""Optimizers, savers, supervision: what tf.train offers."""
