@@ -8,5 +8,6 @@ themselves (`python -m tensorfleet.framework.export`).
 from tensorfleet.framework import namespaces as _namespaces
 
 __version__ = "1.15.5"  # the TensorFlow whose names these are: programs compare it
+__tensorfleet_version__ = "0.1.0"
 
 __getattr__, __dir__ = _namespaces.package(__name__)

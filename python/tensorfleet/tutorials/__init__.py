@@ -1,0 +1,1 @@
+"""What TensorFlow has below `tensorflow.examples.tutorials`: the MNIST reader, and the model of its first tutorial."""
