@@ -1,5 +1,7 @@
 """Element types: `tf.float32` and its relatives."""
 
+import builtins
+
 import numpy as np
 
 from tensorfleet.framework.export import export, export_values
@@ -212,7 +214,7 @@ export_values(__name__, {"QUANTIZED_DTYPES": "QUANTIZED_DTYPES", "dtypes.QUANTIZ
 _BY_NAME = {dtype._name: dtype for dtype in DType._by_number.values()}
 _BY_NAME.update({"half": half, "half_ref": half._as_ref, "float": float32, "float_ref": float32._as_ref, "double": float64, "double_ref": float64._as_ref})
 _BY_NUMPY = {np.dtype(numpy_type): _BY_NAME[name] for _, name, numpy_type, kind in reversed(_TABLE) if kind != "quantized" and name not in ("bfloat16", "resource", "variant")}
-_BY_PYTHON = {float: float32, int: int32, complex: _BY_NAME["complex128"], bool: bool_, bytes: string, str: string}
+_BY_PYTHON = {float: float32, int: int32, complex: _BY_NAME["complex128"], builtins.bool: bool_, bytes: string, str: string}
 
 
 @export("as_dtype", "dtypes.as_dtype")
@@ -224,7 +226,7 @@ def as_dtype(type_value):
         found = _BY_NAME.get(type_value)
         if found is not None:
             return found
-    elif isinstance(type_value, int) and not isinstance(type_value, bool):
+    elif isinstance(type_value, int) and not isinstance(type_value, builtins.bool):
         found = DType._by_number.get(type_value)
         if found is not None:
             return found
