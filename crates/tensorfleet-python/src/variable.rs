@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tensorfleet::{DType, Graph, Output, Status, Variable};
 use tensorfleet_proto::Message;
-use tensorfleet_proto::tensorflow::VariableDef;
+use tensorfleet_proto::tensorflow::{SaveSliceInfoDef, VariableDef};
 
 use crate::arrays;
 use crate::errors::OrRaise;
@@ -46,7 +46,7 @@ impl PyVariable {
     /// Builds a variable. `initial` is an output, an array with its dtype, or a function that builds the value.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "those of tf.Variable")]
-    #[pyo3(signature = (graph, name, initial, is_resource, trainable, is_local, any_shape=false, caching_device=None))]
+    #[pyo3(signature = (graph, name, initial, is_resource, trainable, is_local, any_shape=false, caching_device=None, slice_def=None))]
     fn new(
         py: Python<'_>,
         graph: &PyGraph,
@@ -57,7 +57,10 @@ impl PyVariable {
         is_local: bool,
         any_shape: bool,
         caching_device: Option<&str>,
+        slice_def: Option<&[u8]>,
     ) -> PyResult<PyVariable> {
+        let slice = slice_def.map(SaveSliceInfoDef::decode).transpose();
+        let slice = slice.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let initial = Initial::from_python(initial)?;
         let raised = std::sync::Arc::new(parking_lot::Mutex::new(None));
         let kept = raised.clone();
@@ -77,6 +80,9 @@ impl PyVariable {
             }
             if let Some(device) = caching_device {
                 builder = builder.caching_device(device);
+            }
+            if let Some(slice) = &slice {
+                builder = builder.slice_def(slice)?;
             }
             match initial {
                 Initial::Output(output) => builder.init(graph.output_at(endpoint(output))),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::{DType, Endpoint, PartialShape, Result, Status};
 use tensorfleet_kernel::builder::{DeviceScope, GraphBuilder, Input, NewNode};
+use tensorfleet_proto::tensorflow::SaveSliceInfoDef;
 
 use super::variable_lists::VariableLists;
 use crate::graph::{Arg, Graph, Operand, Output, Variable, VariableKind, VariableParts, VariableSlice};
@@ -109,6 +110,12 @@ impl VariableBuilder {
     pub(crate) fn slice(mut self, slice: Option<Arc<VariableSlice>>) -> VariableBuilder {
         self.slice = slice;
         self
+    }
+
+    /// Is the part of a partitioned variable that this describes, and saved as such.
+    pub fn slice_def(self, def: &SaveSliceInfoDef) -> Result<VariableBuilder> {
+        let slice = VariableSlice::from_def(def)?;
+        Ok(self.slice(Some(Arc::new(slice))))
     }
 
     /// Builds the variable, which starts with the value of `initial`.
