@@ -19,6 +19,7 @@ mod graph;
 mod interrupt;
 mod server;
 mod session;
+mod timeline;
 mod variable;
 
 use pyo3::prelude::*;
@@ -36,6 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         graph::add,
         server::add,
         session::add,
+        timeline::add,
         variable::add,
     ] {
         add(module)?;

@@ -15,6 +15,11 @@ MISSING = {
     "distributions.*": "moved to TensorFlow Probability",
     "feature_column.*": "for estimators; use tf.nn.embedding_lookup and tf.layers",
     "profiler.*": "use tf.RunMetadata and the timeline",
+    # Flags: what TensorFlow's module happens to import.
+    "app.flags.tf_decorator.*": "a helper inside TensorFlow's own code",
+    "app.flags.absolute_import": "an import for Python 2",
+    "app.flags.division": "an import for Python 2",
+    "app.flags.print_function": "an import for Python 2",
 }
 
 
