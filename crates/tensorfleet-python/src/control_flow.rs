@@ -45,6 +45,17 @@ impl PyCond {
         })
     }
 
+    /// An output that is there if and only if a branch is taken.
+    fn pivot(&self, py: Python<'_>, graph: &PyGraph, is_true: bool) -> PyResult<u64> {
+        graph.build(py, |builder| Ok(builder.pivot(if is_true { self.0.then } else { self.0.otherwise }))).map(number)
+    }
+
+    /// A result of a branch, brought into it if it comes from around.
+    fn result(&self, py: Python<'_>, graph: &PyGraph, is_true: bool, value: u64) -> PyResult<u64> {
+        let branch = if is_true { self.0.then } else { self.0.otherwise };
+        graph.build(py, |builder| builder.branch_result(branch, endpoint(value))).map(number)
+    }
+
     /// Joins a value of each branch.
     fn join(&self, py: Python<'_>, graph: &PyGraph, if_true: u64, if_false: u64) -> PyResult<u64> {
         graph.build(py, |builder| builder.join(self.0, endpoint(if_true), endpoint(if_false))).map(number)

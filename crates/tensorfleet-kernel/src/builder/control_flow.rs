@@ -87,7 +87,11 @@ impl GraphBuilder {
         let predicate = self.emit(NewNode::new("Identity").name("pred_id").input(predicate))?;
         let parent = self.scopes.flow();
         let mut branch = |slot: u32, pivot| {
-            self.open_context(FlowContext::new(parent, FlowKind::Branch { predicate, slot }, pivot))
+            let mut context = FlowContext::new(parent, FlowKind::Branch { predicate, slot }, pivot);
+            // What chooses the branch needs no choice itself.
+            let pivot = Endpoint::new(pivot, 0);
+            context.captured.extend([(predicate, predicate), (pivot, pivot)]);
+            self.open_context(context)
         };
         Ok(Cond { then: branch(1, then_pivot), otherwise: branch(0, otherwise_pivot) })
     }
@@ -95,6 +99,18 @@ impl GraphBuilder {
     /// Enters a branch or loop, until [`GraphBuilder::leave`].
     pub fn enter_flow(&mut self, flow: FlowId) {
         self.scopes.push(Frame::Flow(flow));
+    }
+
+    /// An output that is there if and only if the branch or loop `flow` runs.
+    pub fn pivot(&self, flow: FlowId) -> Endpoint {
+        Endpoint::new(self.context(flow).pivot, 0)
+    }
+
+    /// A result of a branch as [`GraphBuilder::join`] takes it. A value from around is brought in, which `join` does
+    /// otherwise: nodes then come in the order in which TensorFlow adds them.
+    pub fn branch_result(&mut self, branch: FlowId, value: Endpoint) -> Result<Endpoint> {
+        let name = self.scopes.prefix().to_string();
+        self.bring_into(Some(branch), value, &name)
     }
 
     /// Joins a value of each branch into one: that of the branch which ran.
@@ -483,7 +499,7 @@ impl GraphBuilder {
             if self.enclosing_loop(control) == inner_loop {
                 inside.push(control);
             } else if self.num_outputs(control) > 0 {
-                inside.push(self.bring_into(flow, Endpoint::new(control, 0), user)?.node);
+                inside.push(self.control_into(flow, control)?);
             } else {
                 self.path_into(flow, control, user)?;
             }
@@ -503,6 +519,17 @@ impl GraphBuilder {
             inside.push(context.pivot);
         }
         Ok(inside)
+    }
+}
+
+impl GraphBuilder {
+    /// A node of a loop to wait for in place of `control`, which is outside of it.
+    fn control_into(&mut self, flow: Option<FlowId>, control: NodeId) -> Result<NodeId> {
+        let name = self.claim_name("Identity")?;
+        let entered = self.bring_into(flow, Endpoint::new(control, 0), &name)?;
+        let pivot = flow.map(|flow| self.context(flow).pivot);
+        let identity = NewNode::new("Identity").name(format!("{name}/")).input(entered).raw();
+        self.add_in(pivot.into_iter().fold(identity, NewNode::control_input), flow)
     }
 }
 
