@@ -101,7 +101,8 @@ def package(module_name):
     """`__getattr__` and `__dir__` of the package itself."""
 
     def find(name):
-        if name.startswith("__"):
+        # Also `_native` and `_names`: `from tensorfleet import _native` asks here before it imports the module.
+        if name.startswith("_"):
             raise AttributeError(f"module {module_name!r} has no attribute {name!r}")
         thing = TABLE.find(name)
         sys.modules[module_name].__dict__[name] = thing
