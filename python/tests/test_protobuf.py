@@ -1,7 +1,9 @@
 """Messages without the `protobuf` package: what programs do with them, and what they get for wrong values."""
 
 import copy
+import os
 import pickle
+import subprocess
 import unittest
 
 from tensorfleet import protobuf
@@ -125,6 +127,15 @@ class Text(unittest.TestCase):
     def test_nesting_is_bounded(self):
         with self.assertRaises(text_format.ParseError):
             text_format.Parse("list { func { attr { key: 'a' value { " * 200, protobuf.AttrValue())
+
+
+class Compared(unittest.TestCase):
+    @unittest.skipUnless(os.environ.get("TENSORFLEET_TF1_PYTHON"), "there is no Python with TensorFlow 1.15")
+    def test_random_messages_agree_with_protocol_buffers(self):
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "random_messages.py")
+        done = subprocess.run([os.environ["TENSORFLEET_TF1_PYTHON"], "-W", "ignore", program, "17", "5"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("messages of", done.stdout)
 
 
 if __name__ == "__main__":

@@ -248,14 +248,13 @@ class TestCase(Assertions):
         with self._cached[0].graph.as_default(), self._cached[0].as_default():
             yield self._cached[0]
 
-    @contextlib.contextmanager
     def test_session(self, graph=None, config=None, use_gpu=False, force_gpu=False):
         """`cached_session` without a graph, `session` with one."""
+        if self.id().endswith(".test_session"):
+            # Its name makes test runners take it for a test.
+            self.skipTest("Not a test.")
         context = self.cached_session if graph is None else self.session
-        with context(graph, config, use_gpu, force_gpu) as session:
-            yield session
-
-    test_session.__test__ = False
+        return context(graph, config, use_gpu, force_gpu)
 
     def checkedThread(self, target, args=None, kwargs=None):
         """A thread that fails this test if it raises or is not joined."""
