@@ -5,12 +5,23 @@ Runs in an environment that has TensorFlow 1.15 (for its message types) and Prot
 
 import difflib
 import importlib
+import importlib.util
 import os
 import pickle
 import random
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tensorfleet"))
+
+
+def load_ours():
+    """Our package `protobuf` by its folder: the folder above must not be in the path, since it has a `platform` of its own."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tensorfleet", "protobuf")
+    spec = importlib.util.spec_from_file_location("protobuf", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+    module = sys.modules["protobuf"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+load_ours()
 
 import protobuf._descriptors as table  # noqa: E402
 import protobuf.descriptor as descriptor  # noqa: E402
