@@ -15,6 +15,10 @@ MISSING = {
     "distributions.*": "moved to TensorFlow Probability",
     "feature_column.*": "for estimators; use tf.nn.embedding_lookup and tf.layers",
     "profiler.*": "use tf.RunMetadata and the timeline",
+    # Code in C++.
+    "load_op_library": "ops in C++ cannot be loaded; an op of your own is tf.py_func, or written in Rust",
+    "load_library": "ops in C++ cannot be loaded; an op of your own is tf.py_func, or written in Rust",
+    "load_file_system_library": "file systems in C++ cannot be loaded",
     # Flags: what TensorFlow's module happens to import.
     "app.flags.tf_decorator.*": "a helper inside TensorFlow's own code",
     "app.flags.absolute_import": "an import for Python 2",
