@@ -29,16 +29,15 @@ pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The table as Markdown, made by the package that this interpreter has.
+/// The table as Markdown, made with this interpreter.
 pub(super) fn table(root: &Path, python: &Path) -> Result<String, String> {
-    let script = root.join("python/tests/check_signatures.py");
     let mut command = Command::new(python);
-    command.arg(script).arg("--markdown").current_dir(root).stderr(Stdio::inherit());
+    command.arg(root.join("python/tests/api_table.py")).current_dir(root).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("{}: {error}", python.display()))?;
     if !output.status.success() {
-        return Err(format!("check_signatures.py: {}", output.status));
+        return Err(format!("api_table.py: {}", output.status));
     }
-    String::from_utf8(output.stdout).map_err(|error| format!("check_signatures.py: {error}"))
+    String::from_utf8(output.stdout).map_err(|error| format!("api_table.py: {error}"))
 }
 
 /// Says so if the guide has another table than this one.

@@ -1,8 +1,8 @@
 //! `cargo xtask package`: the tests of the Python package, where nothing of TensorFlow is installed.
 //!
-//! The wheel is built once, with the profile of the other tests, so that what they compiled serves here too. It goes into an
-//! environment with numpy alone, where the tests run; TensorFlow takes part as a program of another environment. Then the same wheel
-//! goes into fresh environments of the oldest Python that is served, the newest, and one between.
+//! The wheel is built once, with the profile of the other tests, so that what they compiled serves here too. Its extension module is
+//! put beside the sources, where an environment with numpy alone runs the tests; TensorFlow takes part as a program of another
+//! environment. Then the wheel is installed into fresh environments of the oldest Python that is served, the newest, and one between.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,11 +20,11 @@ const SMOKE_VERSIONS: [(u32, u32); 3] = [(3, 9), (3, 11), (3, 13)];
 /// Runs everything, also after something has failed; whether all of it passed.
 pub(crate) fn report(root: &Path) -> Result<bool, String> {
     let wheel = build(root)?;
-    let python = install_into_package(&wheel)?;
+    let python = develop(root, &wheel)?;
     let with_tensorflow = tensorflow_1()?;
     let run = |arguments: &[&str]| {
         let mut command = Command::new(&python);
-        command.args(arguments).current_dir(root);
+        command.args(arguments).current_dir(root).env("PYTHONPATH", root.join("python"));
         command.env("TENSORFLEET_COMMAND", root.join("target/debug/tensorfleet"));
         command.env("TENSORFLEET_TF2_PYTHON", tensorflow_2()?);
         if let Some(python) = &with_tensorflow {
@@ -44,7 +44,7 @@ pub(crate) fn report(root: &Path) -> Result<bool, String> {
         println!("   {name:<28}{verdict:<8}{:>7.1} s", begin.elapsed().as_secs_f64());
         passed &= is_passed;
     };
-    part("signatures", &|| run(&["python/tests/check_signatures.py", "--quiet"]));
+    part("signatures", &|| run(&["python/tests/check_signatures.py"]));
     part("table of names", &|| api::is_current(root, &api::table(root, &python)?));
     part("names and stubs", &|| run(&["-m", "tensorfleet.framework.stubs", "--check", "python/tensorfleet"]));
     part("unit tests", &|| run(&["-m", "unittest", "discover", "--start-directory", "python/tests"]));
@@ -59,9 +59,9 @@ pub(crate) fn report(root: &Path) -> Result<bool, String> {
     Ok(passed)
 }
 
-/// Builds the package and installs it for tests; the interpreter that has it.
+/// Builds the package for tests; the interpreter that runs them.
 pub(super) fn install(root: &Path) -> Result<PathBuf, String> {
-    install_into_package(&build(root)?)
+    develop(root, &build(root)?)
 }
 
 /// The wheel, and the command, which some tests start.
@@ -75,12 +75,19 @@ fn build(root: &Path) -> Result<PathBuf, String> {
     wheel::build(root, "dev", &root.join("target/wheels/dev"))
 }
 
-fn install_into_package(wheel: &Path) -> Result<PathBuf, String> {
+/// Puts the wheel's extension module beside the sources; the interpreter that runs tests.
+fn develop(root: &Path, wheel: &Path) -> Result<PathBuf, String> {
     let python = provide(&PACKAGE).map_err(Failure::reason)?;
-    checked(
-        pip_install(&python).args(["--force-reinstall", "--no-deps"]).arg(wheel),
-        "installing the wheel",
-    )?;
+    // By a rename, since another program may have loaded the old one.
+    let script = "import os, sys, zipfile\n\
+                  archive, name = zipfile.ZipFile(sys.argv[1]), 'tensorfleet/_native.abi3.so'\n\
+                  path = os.path.join(sys.argv[2], name)\n\
+                  with open(path + '.new', 'wb') as file:\n    \
+                  file.write(archive.read(name))\n\
+                  os.replace(path + '.new', path)";
+    let mut extract = Command::new(&python);
+    extract.args(["-c", script]).arg(wheel).arg(root.join("python"));
+    checked(&mut extract, "taking the extension module out of the wheel")?;
     Ok(python)
 }
 
