@@ -303,18 +303,29 @@ fn is_newer_than_1_15(op: &str, attr: &str) -> bool {
         "allow_missing_files"
         | "allowed_devices"
         | "bad_indices_policy"
+        | "buffer_size_min"
+        | "cardinality_options"
         | "debug_name"
         | "exponential_avg_factor"
+        | "force_synchronous"
         | "grad_a"
         | "grad_b"
         | "grad_x"
         | "grad_y"
-        | "index_type"
+        | "is_files"
+        | "metadata"
         | "multiply_linear_by_lr"
+        | "ram_budget"
+        | "replicate_on_split"
+        | "resize_if_index_out_of_bounds"
         | "shape_type"
         | "sparse_gradient"
         | "Tk"
-        | "Tsegmentids" => true,
+        | "Tsegmentids"
+        | "use_default_device" => true,
+        "index_type" => op == "TopKV2",
+        "offset" => op.starts_with("InitializeTableFromTextFile"),
+        "reshuffle_each_iteration" => op == "ShuffleAndRepeatDataset",
         "explicit_paddings" => op.starts_with("DepthwiseConv2d") || op.starts_with("MaxPool"),
         "validate_shape" => op == "AssignVariableOp",
         _ => false,
