@@ -89,7 +89,7 @@ pub(crate) fn num_ps(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if count <= MAX_TASKS => Ok(count),
         // Whether there may be none is up to the command.
-        _ => Err(format!("expected a whole number, {MAX_TASKS} at most")),
+        _ => Err(format!("expected a whole number from 0 to {MAX_TASKS}")),
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn num_workers(text: &str) -> Result<usize, String> {
             Err("the first worker is the chief, so there must be one; use --workers 1 or more".to_string())
         }
         Ok(count) if count <= MAX_TASKS => Ok(count),
-        _ => Err(format!("expected a number from 1 to {MAX_TASKS}")),
+        _ => Err(format!("expected a whole number from 1 to {MAX_TASKS}")),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::table::wrapped;
 use crate::terminal::{self, Color, Terminal};
 
 pub(crate) const HELP: &str = "\
-Any task of the cluster will do: it knows the others, and all are asked. With --watch, STEPS/S are the steps that sessions \
+Any task of the cluster will do: it knows the others, and all are asked. RUNNING are the steps that run at this moment. With --watch, STEPS/S are the steps that sessions \
 on that task run, and MB/S what it sends to and fetches from others; NO_COLOR turns colours off.
 
 Examples:

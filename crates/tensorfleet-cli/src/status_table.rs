@@ -69,7 +69,7 @@ fn task_table(findings: &[Finding], rates: Option<&Rates>, terminal: &Terminal) 
         Column::text("UP").spare(3),
         Column::text("MEMORY").spare(4),
         Column::text("SESSIONS").spare(1),
-        Column::text("STEPS").spare(2),
+        Column::text("RUNNING").spare(2),
     ];
     if rates.is_some() {
         columns.push(Column::number("STEPS/S"));
@@ -267,7 +267,7 @@ mod tests {
         let findings = [up("/job:ps/replica:0/task:0", "a:1"), down("/job:worker/replica:0/task:1", "c:1")];
         let text = render(&findings, None, &Terminal::default());
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "TASK                ADDRESS  STATE    PID   UP    MEMORY  SESSIONS  STEPS");
+        assert_eq!(lines[0], "TASK                ADDRESS  STATE    PID   UP    MEMORY  SESSIONS  RUNNING");
         assert_eq!(lines[1], "/job:ps/task:0      a:1      up       4711  75 s  12 MB   1         3");
         assert_eq!(lines[2], "/job:worker/task:1  c:1      refused  -     -     -       -         -");
         assert!(text.contains("\nDEVICES\n/job:ps/replica:0/task:0/device:CPU:0\n"));

@@ -226,8 +226,8 @@ fn mistakes_are_one_sentence_that_says_what_to_do() {
         (&["launch", "--workers", "0", "--", "true"], 2, "use --workers 1 or more"),
         (&["launch", "--", ""], 1, "the name of the program is empty: name what to run"),
         (&["launch", "--ps", "-1", "--", "true"], 2, "--ps"),
-        (&["launch", "--ps", "100000", "--", "true"], 2, "expected a whole number, 256 at most"),
-        (&["launch", "--restart", "-1", "--", "true"], 2, "-1 is not in 0.."),
+        (&["launch", "--ps", "100000", "--", "true"], 2, "expected a whole number from 0 to 256"),
+        (&["launch", "--restart", "-1", "--", "true"], 2, "expected a whole number from 0 to"),
         (&["launch"], 2, "PROGRAM"),
     ] {
         let outcome = run(arguments);

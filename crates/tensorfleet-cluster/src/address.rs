@@ -41,6 +41,9 @@ fn parts(address: &str) -> Result<(&str, u16), String> {
         None => {
             let (host, port) = address.rsplit_once(':').ok_or("it has no port")?;
             let host = host.trim_end();
+            if address.contains(char::is_whitespace) && host.contains(':') {
+                return Err("addresses are separated by commas, not by blanks".into());
+            }
             if host.contains(':') {
                 return Err("an IPv6 address must stand in brackets, like [::1]:2222".into());
             }
@@ -134,6 +137,7 @@ mod tests {
             ("host:+1", "is not a number"),
             ("host:http", "is not a number"),
             ("::1:2222", "must stand in brackets"),
+            ("a:1 b:2", "separated by commas"),
             ("[::1:2222", "bracket is not closed"),
             ("[::1]", "has no port"),
             ("[localhost]:1", "is not an IPv6 address"),

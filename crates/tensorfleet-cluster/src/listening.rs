@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use tensorfleet_core::{Result, ensure};
+use tensorfleet_core::{Result, ensure, excerpt};
 use tensorfleet_rpc::is_of_this_machine;
 
 use crate::address;
@@ -27,6 +27,13 @@ pub(crate) fn bind_address(bind: Option<&str>, host: &str, port: u16) -> Result<
             Ok(_) => Ok(address::without_blanks(bind)),
             Err(_) => {
                 ensure!(!bind.is_empty(), InvalidArgument, "the address to listen on is empty");
+                let is_address = bind.parse::<IpAddr>().is_ok() || bind.starts_with('[');
+                ensure!(
+                    is_address || !bind.contains(':'),
+                    InvalidArgument,
+                    "'{}' is no address to listen on: it is HOST or HOST:PORT",
+                    excerpt(bind)
+                );
                 Ok(format!("{bind}:{port}"))
             }
         },

@@ -429,7 +429,10 @@ impl Tensor {
 
     #[cold]
     fn is_not(&self, expected: DType) -> Status {
-        Status::internal(format!("expected a {expected} tensor, got {}", self.dtype))
+        Status::invalid_argument(format!(
+            "the elements of this tensor are {}, and cannot be read as {expected}: ask for them as they are, or cast",
+            self.dtype
+        ))
     }
 }
 

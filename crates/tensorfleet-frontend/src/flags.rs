@@ -27,6 +27,7 @@
 //! ```
 
 mod help;
+mod words;
 
 use std::io::Write;
 
@@ -86,7 +87,15 @@ pub fn parse<P: Parser>() -> P {
 fn leave(answer: &clap::Error, lines: &help::Lines) -> ! {
     let printed = match lines.print(answer) {
         Some(printed) => printed,
-        None if answer.use_stderr() => answer.exit(),
+        None if answer.use_stderr() => {
+            let text = answer.render().to_string();
+            let plain = words::plain(&text);
+            if plain == text {
+                answer.exit()
+            }
+            let _ = write!(std::io::stderr(), "{plain}");
+            std::process::exit(answer.exit_code())
+        }
         None => answer.print().and_then(|()| std::io::stdout().flush()).map(|()| 0),
     };
     let code = match printed {

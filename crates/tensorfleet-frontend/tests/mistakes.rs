@@ -100,6 +100,7 @@ fn literals_take_the_type_of_their_place_but_never_lose_an_integer() -> Result<(
     assert!(message((&long + 1.5).check()).contains("has type float64 that does not match type int64"));
     let byte = g.placeholder(DType::UInt8, ());
     assert!((&byte + 300).check().is_err());
+    assert!(message((&float + g.constant(1.0)).check()).contains("write 1.0f32"));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! What `train mnist` is told.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ pub(crate) enum TrainCommand {
     /// Teach a small network to read handwritten digits.
     #[command(after_help = MNIST_HELP)]
     Mnist(MnistArguments),
+    /// Anything else, which there is not.
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
 }
 
 pub(crate) const MNIST_HELP: &str = "\
@@ -37,7 +41,8 @@ digits it has never seen. Needs no files: a part of MNIST is built in.
 
 Checkpoints and event files are written into --log_dir, by default a new directory tensorfleet-mnist-N among the system's \
 temporary files. A run with the --log_dir of an earlier one resumes where that one ended, up to --steps in all. Ctrl-C saves \
-the model and stops.
+the model and stops. TensorBoard shows loss and accuracy of the digits it learns from, and validation/loss and validation/accuracy of \
+others: where those get worse, it learns by heart.
 
 Examples:
   tensorfleet train mnist
@@ -46,6 +51,8 @@ Examples:
   All of MNIST, kept where you like:
     tensorfleet train mnist --data_dir=mnist --download_only
     tensorfleet train mnist --data_dir=mnist --log_dir=runs/first --steps 10000
+  A checkpoint every second, so that a killed parameter server costs no more:
+    tensorfleet train mnist --steps 20000 --save-every 1
   For a script:
     tensorfleet train mnist --json | jq .accuracy
   On three machines, with a log directory that all of them see:
@@ -109,8 +116,12 @@ pub(crate) struct MnistArguments {
     #[arg(long = "log_dir", alias = "log-dir", value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
 
+    /// How often the chief saves the model: what a crash may cost.
+    #[arg(long = "save-every", alias = "save_every", value_name = "SECONDS", default_value = "10", value_parser = interval)]
+    pub(crate) save_every: Duration,
+
     /// Decides the initial weights and the order of the digits.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = any_number)]
     pub(crate) seed: u32,
 
     /// Print the result as JSON, and nothing else on standard output.
@@ -220,6 +231,18 @@ fn moderate(text: &str) -> Result<u32, String> {
         Ok(number) if number <= MOST => Ok(number),
         _ => Err(format!("expected a whole number from 1 to {MOST}")),
     }
+}
+
+/// A time after which something is done again.
+fn interval(text: &str) -> Result<Duration, String> {
+    match seconds(text) {
+        Ok(time) if time < Duration::from_millis(100) => Err("expected 0.1 seconds or more".to_string()),
+        parsed => parsed,
+    }
+}
+
+fn any_number(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u32::MAX))
 }
 
 fn rate(text: &str) -> Result<f64, String> {

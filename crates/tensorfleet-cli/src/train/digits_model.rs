@@ -27,6 +27,8 @@ pub(super) struct DigitsModel {
     pub(super) train: Operation,
     /// The cross entropy per digit. What is minimised is the sum, as in the tutorial; a mean can be compared between batches.
     pub(super) loss: Output,
+    /// The part of the digits that is recognised.
+    pub(super) accuracy: Output,
     /// The digit that each image is taken for.
     pub(super) guess: Output,
     /// The hook of synchronous training.
@@ -55,7 +57,8 @@ impl DigitsModel {
             let digits = labels.reduce_sum(..)?;
             let loss = cross_entropy.div(&digits)?;
             graph.scalar_summary("loss", &loss)?;
-            graph.scalar_summary("accuracy", is_right.reduce_mean(..)?)?;
+            let accuracy = is_right.reduce_mean(..)?;
+            graph.scalar_summary("accuracy", &accuracy)?;
             let (train, sync_hook) = optimize(
                 arguments,
                 &cross_entropy,
@@ -70,6 +73,7 @@ impl DigitsModel {
                 global_step,
                 train,
                 loss,
+                accuracy,
                 guess,
                 sync_hook,
             })

@@ -22,14 +22,7 @@ impl Evaluation {
     /// Judges the network of `session`.
     pub(super) fn make(session: &Session, model: &DigitsModel, data: &DataSets) -> Result<Evaluation> {
         let mut evaluation = Evaluation::default();
-        let (mut sum, mut count) = (0.0, 0);
-        in_batches(&data.validation, |images, labels, size| {
-            let loss = session.feed(&model.images, images).feed(&model.labels, labels).run(&model.loss)?;
-            sum += f64::from(loss.to_scalar::<f32>()?) * size as f64;
-            count += size;
-            Ok(())
-        })?;
-        evaluation.validation_cross_entropy = sum / (count.max(1) as f64);
+        evaluation.validation_cross_entropy = Validation::make(session, model, data)?.cross_entropy;
         in_batches(&data.test, |images, labels, _| {
             let guesses = session.feed(&model.images, images).run(&model.guess)?;
             for (label, &guess) in labels.as_slice::<f32>()?.chunks(CLASSES).zip(guesses.as_slice::<i64>()?) {
@@ -66,6 +59,31 @@ impl Evaluation {
         pairs.sort_by_key(|&(truth, guess, count)| (std::cmp::Reverse(count), truth, guess));
         pairs.truncate(limit);
         pairs
+    }
+}
+
+/// How the network does on the digits that are kept for looking at it while it learns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Validation {
+    /// Per digit.
+    pub(super) cross_entropy: f64,
+    /// The part that is recognised.
+    pub(super) accuracy: f64,
+}
+
+impl Validation {
+    pub(super) fn make(session: &Session, model: &DigitsModel, data: &DataSets) -> Result<Validation> {
+        let (mut cross_entropy, mut right, mut count) = (0.0, 0.0, 0.0);
+        in_batches(&data.validation, |images, labels, size| {
+            let step = session.feed(&model.images, images).feed(&model.labels, labels);
+            let (loss, accuracy) = step.run((&model.loss, &model.accuracy))?;
+            cross_entropy += f64::from(loss.to_scalar::<f32>()?) * size as f64;
+            right += f64::from(accuracy.to_scalar::<f32>()?) * size as f64;
+            count += size as f64;
+            Ok(())
+        })?;
+        let count = count.max(1.0);
+        Ok(Validation { cross_entropy: cross_entropy / count, accuracy: right / count })
     }
 }
 

@@ -31,6 +31,11 @@ pub(super) fn resume(arguments: &MnistArguments, log_dir: &str, steps: u64) -> S
     say("learning_rate", arguments.learning_rate.to_string(), default.learning_rate.to_string());
     say("seed", arguments.seed.to_string(), default.seed.to_string());
     say("wait", arguments.wait.as_secs_f64().to_string(), default.wait.as_secs_f64().to_string());
+    say(
+        "save-every",
+        arguments.save_every.as_secs_f64().to_string(),
+        default.save_every.as_secs_f64().to_string(),
+    );
     say("steps", steps.to_string(), String::new());
     if arguments.sync {
         text.push_str(" --sync");
@@ -75,6 +80,7 @@ mod tests {
         assert_eq!(resumed("--sync --steps 300"), "train mnist --log_dir /tmp/run --steps 600 --sync");
         let flags = "--ps 2 --workers 3 --hidden_units 50 --batch_size 50 --learning_rate 0.01 --seed 7";
         assert_eq!(resumed(flags), format!("train mnist --log_dir /tmp/run {flags} --steps 600"));
+        assert!(resumed("--save_every=0.5").contains(" --save-every 0.5 "));
         assert!(resumed("--data_dir=my_digits").ends_with(" --data_dir my_digits"));
     }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use tensorfleet::{Result, Status, TaskId};
+use tensorfleet_datasets::mnist;
 
 use super::arguments::MnistArguments;
 use super::invocation::{self, command};
@@ -42,6 +43,10 @@ fn train(arguments: &MnistArguments, log_dir: &LogDir) -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Status::internal(format!("this program does not find itself to start it again: {error}"))
     })?;
+    if let Some(dir) = &arguments.data_dir {
+        // Before anything is said of training; the workers read it again.
+        mnist::open(Some(dir))?;
+    }
     let mut display = ProgressDisplay::new();
     display.say(&first_line(arguments, log_dir));
     if let Some(warning) = log_dir.warning() {
@@ -110,6 +115,7 @@ fn task_arguments(
                 ("hidden_units", arguments.hidden_units.to_string()),
                 ("seed", arguments.seed.to_string()),
                 ("wait", arguments.wait.as_secs_f64().to_string()),
+                ("save-every", arguments.save_every.as_secs_f64().to_string()),
                 ("backup", arguments.backup.to_string()),
                 ("log_dir", log_dir.path().to_string()),
             ] {

@@ -65,6 +65,12 @@ impl LogDir {
     }
 
     fn open(dir: &Path) -> Result<LogDir> {
+        ensure!(
+            !dir.is_file(),
+            FailedPrecondition,
+            "the log directory {} is a file: choose another --log_dir",
+            dir.display()
+        );
         let unusable = |error: std::io::Error| {
             Status::failed_precondition(format!(
                 "the log directory {} cannot be written to ({error}): choose another --log_dir",

@@ -32,7 +32,15 @@ use crate::serve::{self, ServeArguments};
 use crate::terminal;
 
 pub(crate) fn run(arguments: TrainArguments) -> Result<(), Failure> {
-    let TrainCommand::Mnist(arguments) = arguments.what;
+    let arguments = match arguments.what {
+        TrainCommand::Mnist(arguments) => arguments,
+        TrainCommand::Other(words) => {
+            let name = words.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            return Err(Failure::Usage(Status::invalid_argument(format!(
+                "there is no '{name}' here, only mnist: 'tensorfleet launch -- PROGRAM' runs a training program of your own"
+            ))));
+        }
+    };
     arguments.check().map_err(Failure::Usage)?;
     if arguments.download_only {
         return download(arguments.data_dir.as_deref());

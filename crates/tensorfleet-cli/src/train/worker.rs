@@ -3,6 +3,7 @@
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
+use tensorfleet::summary::FileWriter;
 use tensorfleet::train::{MonitoredSession, MonitoredTrainingSession, StopAtStepHook, latest_checkpoint};
 use tensorfleet::{ClusterSpec, Code, Result, Server, ServerOptions, SessionOptions, Status, TaskId};
 use tensorfleet_core::bail;
@@ -10,7 +11,7 @@ use tensorfleet_datasets::{DataSets, mnist};
 
 use super::arguments::{MnistArguments, ReportStyle};
 use super::digits_model::DigitsModel;
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, Validation};
 use super::invocation;
 use super::log_dir::LogDir;
 use super::report::{Outcome, Report, Reporter, TEXT_EVERY};
@@ -21,10 +22,10 @@ use crate::local_cluster::{End, short_name};
 use crate::signals::Signals;
 use crate::terminal;
 
-/// How often the chief saves the model: what a crash may cost.
-const SAVE_EVERY_SECS: f64 = 10.0;
 /// How often loss and accuracy are recorded.
 const SUMMARY_STEPS: i64 = 20;
+/// How many points the curves of the validation digits have.
+const VALIDATIONS: i64 = 20;
 /// How long one look for a parameter server may take, and the pause before the next.
 const LOOK: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
@@ -51,7 +52,8 @@ pub(super) fn run(arguments: &MnistArguments, cluster: &ClusterSpec, task: &Task
         reporter.give(&Report::Waiting { what: "worker/0, the chief, to make the model ready".to_string() });
     }
     let first_step = log_dir.as_ref().and_then(LogDir::first_step).unwrap_or(0);
-    let mut worker = Worker { arguments, data, reporter, log_dir, first_step, is_chief };
+    let mut worker =
+        Worker { arguments, data, reporter, log_dir, first_step, next_validation: first_step, is_chief };
     worker.train(model, &server.target(), task.index)
 }
 
@@ -103,6 +105,8 @@ struct Worker<'a> {
     log_dir: Option<LogDir>,
     /// Where the training begins. The other workers may be some steps ahead when the chief looks.
     first_step: i64,
+    /// The step from which the validation digits are looked at again.
+    next_validation: i64,
     is_chief: bool,
 }
 
@@ -118,7 +122,7 @@ impl Worker<'_> {
         let mut session = MonitoredTrainingSession::new(&model.graph)
             .master(target)
             .is_chief(self.is_chief)
-            .save_checkpoint_secs(SAVE_EVERY_SECS)
+            .save_checkpoint_secs(self.arguments.save_every.as_secs_f64())
             .save_summaries_steps(SUMMARY_STEPS)
             .max_wait(self.arguments.wait)
             .stop_grace_period(STOP_GRACE)
@@ -167,6 +171,8 @@ impl Worker<'_> {
         if !self.is_chief {
             return Ok(session.close()?);
         }
+        self.next_validation = step;
+        self.validate(&session, model, step)?;
         let evaluation = Evaluation::make(session.session()?, model, &self.data)?;
         if !evaluation.validation_cross_entropy.is_finite() {
             return Err(self.diverged(step).into());
@@ -208,6 +214,7 @@ impl Worker<'_> {
                     let seconds = started.elapsed().as_secs_f64();
                     let local_steps = local_steps + 1;
                     self.reporter.give(&Report::Progress { step, local_steps, seconds, loss });
+                    self.validate(session, model, step)?;
                     if self.is_chief && loss.is_nan() {
                         return Err(self.diverged(step));
                     }
@@ -219,6 +226,23 @@ impl Worker<'_> {
             local_steps += 1;
         }
         Ok(LoopEnd::Finished)
+    }
+
+    /// Records how the network does on digits that it does not learn from, if it is time to.
+    fn validate(&mut self, session: &MonitoredSession, model: &DigitsModel, step: i64) -> Result<()> {
+        let Some(log_dir) = self.log_dir.as_ref().filter(|_| step >= self.next_validation) else {
+            return Ok(());
+        };
+        self.next_validation = step + (i64::from(self.arguments.steps) / VALIDATIONS).max(SUMMARY_STEPS);
+        let validation = match Validation::make(session.session()?, model, &self.data) {
+            Ok(validation) => validation,
+            // A task was lost. The next step finds that out, and knows what to do.
+            Err(status) if matches!(status.code(), Code::Aborted | Code::Unavailable) => return Ok(()),
+            Err(status) => return Err(status),
+        };
+        let events = FileWriter::shared(log_dir.path())?;
+        events.add_scalar("validation/loss", validation.cross_entropy, step)?;
+        events.add_scalar("validation/accuracy", validation.accuracy, step)
     }
 
     /// The error of a training whose loss is not a number. Who returns it drops the session instead of closing it, so that

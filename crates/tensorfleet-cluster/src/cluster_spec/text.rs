@@ -216,7 +216,11 @@ enum Entry {
 impl Entry {
     fn from_json(text: &str) -> Result<Entry> {
         serde_json::from_str(text).map_err(|error| {
-            Status::invalid_argument(format!("the cluster specification is not valid JSON: {error}"))
+            let (line, column, shown) = (error.line(), error.column(), excerpt(text.trim()));
+            let why = if error.is_eof() { "it ends too early" } else { "something else is expected there" };
+            Status::invalid_argument(format!(
+                "the cluster specification is not valid JSON at line {line}, column {column}: {why}; it is '{shown}'"
+            ))
         })
     }
 }

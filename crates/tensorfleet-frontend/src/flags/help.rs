@@ -1,8 +1,8 @@
 //! Help whose commands can be pasted.
 //!
 //! clap wraps all of a help text at the width of the terminal, also the commands in it, and half a command is a mistake in
-//! a shell. So lines of commands (indented by four blanks or more, as all help texts here have them) are taken out before clap sees
-//! the text, each replaced by a word that is too short to be wrapped, and put back into what it made of it.
+//! a shell. So lines of commands (indented by four blanks or more, or indented and beginning with the program's name) are taken
+//! out before clap sees the text, each replaced by a word that is too short to be wrapped, and put back into what it made of it.
 
 use std::io::{IsTerminal, Write};
 
@@ -19,21 +19,28 @@ pub(super) struct Lines(Vec<String>);
 impl Lines {
     /// Takes the commands out of the help texts of a command and of its subcommands.
     pub(super) fn take(&mut self, command: Command) -> Command {
+        let program = format!("{} ", command.get_name());
+        self.take_from(command, &program)
+    }
+
+    fn take_from(&mut self, command: Command, program: &str) -> Command {
         let command = match command.get_after_help().map(ToString::to_string) {
-            Some(text) => command.after_help(self.without_commands(&text)),
+            Some(text) => command.after_help(self.without_commands(&text, program)),
             None => command,
         };
         // Only as deep as a program's own commands are.
-        command.mut_subcommands(|command| self.take(command))
+        command.mut_subcommands(|command| self.take_from(command, program))
     }
 
-    fn without_commands(&mut self, text: &str) -> String {
-        let mark = |line: &str| match line.strip_prefix(INDENT) {
-            Some(command) => {
-                self.0.push(command.to_string());
-                format!("{INDENT}{}", word(self.0.len() - 1))
+    fn without_commands(&mut self, text: &str, program: &str) -> String {
+        let mark = |line: &str| {
+            let command = line.trim_start();
+            let is_command = line.starts_with(INDENT) || (line != command && command.starts_with(program));
+            if !is_command {
+                return line.to_string();
             }
-            None => line.to_string(),
+            self.0.push(command.to_string());
+            format!("{}{}", &line[..line.len() - command.len()], word(self.0.len() - 1))
         };
         text.lines().map(mark).collect::<Vec<_>>().join("\n")
     }
@@ -81,7 +88,8 @@ mod tests {
         let command_line = format!("train {}", "--flag=value ".repeat(20).trim_end());
         let sentence = "word ".repeat(40);
         let mut lines = Lines::default();
-        let help = format!("{sentence}\n\nExamples:\n  This does it:\n    {command_line}");
+        let help =
+            format!("{sentence}\n\nExamples:\n  outer {command_line}\n  This does it:\n    {command_line}");
         let inner = Command::new("inner").after_help(help);
         let mut outer = lines.take(Command::new("outer").subcommand(inner).term_width(60));
         for _ in 0..20 {
@@ -89,7 +97,9 @@ mod tests {
         }
         let inner = outer.find_subcommand_mut("inner").unwrap();
         let text = lines.put_back(&inner.clone().term_width(60).render_help().to_string());
-        assert!(text.lines().any(|line| line == format!("    {command_line}")), "{text}");
+        for expected in [format!("    {command_line}"), format!("  outer {command_line}")] {
+            assert!(text.lines().any(|line| line == expected), "{text}");
+        }
         assert!(text.lines().all(|line| line.len() <= 60 || line.contains("--flag")), "{text}");
     }
 }

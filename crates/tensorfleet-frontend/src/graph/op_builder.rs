@@ -113,7 +113,7 @@ impl OpBuilder {
         if let Some(status) = self.error {
             return Err(status);
         }
-        let node = self.graph.build(|builder| builder.add(self.node))?;
+        let node = self.graph.build(|builder| builder.add(self.node)).map_err(with_remedy)?;
         Ok(Operation::new(&self.graph, Ok(node)))
     }
 
@@ -122,8 +122,18 @@ impl OpBuilder {
         if let Some(status) = self.error {
             return Err(status);
         }
-        self.graph.emit(self.node)
+        self.graph.emit(self.node).map_err(with_remedy)
     }
+}
+
+/// The mistake that newcomers to Rust make first is told with what to write instead.
+fn with_remedy(status: Status) -> Status {
+    let mentions = |text: &str| status.message().contains(text);
+    if mentions("has type float64 that does not match type float32") {
+        let remedy = "(A number such as 1.0 is an f64 in Rust: write 1.0f32, or cast.)";
+        return Status::new(status.code(), format!("{} {remedy}", status.message()));
+    }
+    status
 }
 
 impl Graph {

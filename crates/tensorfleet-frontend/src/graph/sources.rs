@@ -44,8 +44,8 @@ impl Graph {
         self.constant_named(name, value).check()
     }
 
-    /// A value to be fed, of which the shape may be partly known: `[-1, 784]`, or
-    /// [`PartialShape::unknown`](crate::PartialShape::unknown).
+    /// A value to be fed. Its shape may be known in part: `[-1, 784]`, where -1 is any size, as `None` in Python; `()` is a scalar (Python's
+    /// `[]`); [`PartialShape::unknown`](crate::PartialShape::unknown) is any shape.
     ///
     /// ```
     /// # use tensorfleet::{DType, Graph, Session};

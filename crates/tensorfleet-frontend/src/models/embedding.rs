@@ -7,12 +7,16 @@
 use tensorfleet_core::{DType, Result, Status, ensure};
 
 use crate::graph::{Graph, Operand, Output, SparseTensor, Variable};
-use crate::variables::PartitionedVariable;
+use crate::variables::{PartitionedVariable, mod_tables};
 
 /// Which part of a divided table has the row of an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartitionStrategy {
     /// Rows go round: of 3 parts the first has the ids 0, 3, 6, …; TensorFlow's default.
+    ///
+    /// The row of an id then depends on the number of parts, and the table as a whole (given values, exports, checkpoints) is not in
+    /// the order of ids: a checkpoint that is restored in another number of parts, as with one parameter server more, gives most ids
+    /// the rows of others. A restore warns of it. Use [`Div`](PartitionStrategy::Div) unless a table of TensorFlow's is continued.
     #[default]
     Mod,
     /// Rows stay together: of 3 parts of 7 rows the first has the ids 0, 1, 2. The whole of a [`PartitionedVariable`] is
@@ -198,7 +202,10 @@ fn divided_lookup(
 ) -> Result<Output> {
     let flat = ids.reshape([-1])?;
     let (part_of, row_of) = match strategy {
-        PartitionStrategy::Mod => modulo(graph, parts.len(), &flat)?,
+        PartitionStrategy::Mod => {
+            mod_tables::note(graph, parts);
+            modulo(graph, parts.len(), &flat)?
+        }
         PartitionStrategy::Div => divided(graph, parts, &flat)?,
     };
     let part_of = part_of.cast(DType::Int32)?;

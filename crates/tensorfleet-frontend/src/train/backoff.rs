@@ -9,6 +9,8 @@ use tensorfleet_core::{Result, Status, interrupt, notice};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// ... and the longest: an attempt costs a run of a few small nodes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A wait that is over before is not worth a line: every start of a cluster has such waits.
+const FIRST_REPORT: Duration = Duration::from_secs(3);
 /// How often a wait is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
@@ -54,7 +56,7 @@ impl Backoff {
                 what()
             )));
         }
-        if self.reported.map_or(waited > FIRST_PAUSE, |at| self.clock.since(at) >= REPORT_EVERY) {
+        if self.reported.map_or(waited >= FIRST_REPORT, |at| self.clock.since(at) >= REPORT_EVERY) {
             self.reported = Some(self.clock.now());
             notice::info(format!(
                 "has waited {} s, and waits for at most {} s more, for {}",

@@ -3,6 +3,7 @@
 mod assign;
 mod get_variable;
 mod initializers;
+pub(crate) mod mod_tables;
 mod partitioned_variable;
 mod partitioner;
 mod regularizers;

@@ -55,7 +55,8 @@ impl GetPartitionedVariable {
     }
 }
 
-/// A variable in several parts.
+/// A variable in several parts. It is saved whole and may be restored in others; a table that is looked up with
+/// [`PartitionStrategy::Mod`](crate::PartitionStrategy::Mod) should not be, since the rows of its ids depend on the number of parts.
 ///
 /// ```
 /// # use tensorfleet::{Graph, Initializer, Partitioner, Session, replica_device_setter};

@@ -48,6 +48,17 @@ impl StepCounterHook {
     }
 }
 
+/// So many as say something of a speed, as TensorFlow logs it.
+fn six_digits(number: f64) -> String {
+    let whole = number.abs().log10().floor();
+    let digits = if whole.is_finite() { (5.0 - whole).clamp(0.0, 12.0) as usize } else { 0 };
+    let text = format!("{number:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
 impl SessionHook for StepCounterHook {
     fn begin(&mut self, graph: &Graph) -> Result<()> {
         self.global_step = Some(global_step_of(graph, "StepCounterHook")?);
@@ -63,7 +74,7 @@ impl SessionHook for StepCounterHook {
         let Some(step) = due_step(&self.timer, context, values, self.step()?)? else { return Ok(()) };
         let Some((time, steps)) = self.timer.act(step) else { return Ok(()) };
         let speed = steps as f64 / time.as_secs_f64();
-        notice::info(format!("global_step/sec: {speed:.6}"));
+        notice::info(format!("global_step/sec: {}", six_digits(speed)));
         match &self.writer {
             Some(writer) => writer.add_scalar("global_step/sec", speed, step),
             None => Ok(()),

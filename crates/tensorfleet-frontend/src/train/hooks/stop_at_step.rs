@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tensorfleet_core::Result;
+use tensorfleet_core::{Result, notice};
 
 use super::step::{global_step_of, not_begun, step_now, step_number};
 use crate::coordinator::Coordinator;
@@ -61,8 +61,15 @@ impl SessionHook for StopAtStepHook {
     }
 
     fn after_create_session(&mut self, session: &Arc<Session>, _: &Coordinator) -> Result<()> {
-        if let Goal::NumSteps(num_steps) = self.goal {
-            self.goal = Goal::LastStep(step_now(session, self.step()?)?.saturating_add(num_steps));
+        let step = step_now(session, self.step()?)?;
+        match self.goal {
+            Goal::NumSteps(num_steps) => self.goal = Goal::LastStep(step.saturating_add(num_steps)),
+            // As in TensorFlow, which does not look before the first step.
+            Goal::LastStep(last) if step >= last => notice::info(format!(
+                "the model has made {step} steps already, and its training ends at step {last}: it makes one more and stops; train \
+                 on with a higher last step, or anew in another directory"
+            )),
+            Goal::LastStep(_) => {}
         }
         Ok(())
     }

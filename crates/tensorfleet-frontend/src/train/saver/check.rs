@@ -1,12 +1,15 @@
 //! Whether a checkpoint has what a saver wants, told before anything runs and in words a person can act on.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
-use tensorfleet_core::{Code, DType, PartialShape, Result, Status};
+use tensorfleet_core::{Code, DType, PartialShape, Result, Status, notice};
 use tensorfleet_proto::tensorflow::SaverDef;
 
 use crate::checkpoint::{CheckpointReader, near_names};
 use crate::graph::{Graph, Variable};
 use crate::listing::listed_in_quotes;
+use crate::variables::mod_tables;
 
 /// A tensor that a restore will look for.
 #[derive(Clone, Debug)]
@@ -68,7 +71,7 @@ pub(super) fn expected_by(graph: &Graph, def: &SaverDef) -> Result<Vec<Expected>
 
 /// Fails if the checkpoint lacks something, or has it with another dtype or shape. A checkpoint that this process
 /// cannot see is left to those who restore it.
-pub(super) fn fits(prefix: &str, expected: &[Expected]) -> Result<()> {
+pub(super) fn fits(prefix: &str, graph: &Graph, expected: &[Expected]) -> Result<()> {
     let reader = match CheckpointReader::open(prefix) {
         Ok(reader) => reader,
         Err(status) if status.code() == Code::NotFound => return Ok(()),
@@ -97,7 +100,34 @@ pub(super) fn fits(prefix: &str, expected: &[Expected]) -> Result<()> {
             )));
         }
     }
+    for warning in scrambled_tables(&reader, &mod_tables::names(graph), expected)? {
+        notice::warn(warning);
+    }
     Ok(())
+}
+
+/// What to say of tables whose rows will belong to other ids, because they come in another number of parts.
+fn scrambled_tables(
+    reader: &CheckpointReader,
+    mod_tables: &BTreeSet<String>,
+    expected: &[Expected],
+) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    for name in mod_tables {
+        let parts = expected.iter().filter(|expected| expected.name == *name).count();
+        if parts == 0 {
+            continue;
+        }
+        let saved = reader.slices(name)?.len().max(1);
+        if saved != parts {
+            warnings.push(format!(
+                "table '{name}' was saved in {saved} parts and is restored in {parts}, and it is looked up by id modulo the number of \
+                 parts (PartitionStrategy::Mod): ids get the rows of others; keep {saved} parts, or train with \
+                 PartitionStrategy::Div from the beginning"
+            ));
+        }
+    }
+    Ok(warnings)
 }
 
 fn missing_text(first: &str, missing: &[&str], wanted: usize, reader: &CheckpointReader) -> String {
@@ -122,4 +152,43 @@ fn missing_text(first: &str, missing: &[&str], wanted: usize, reader: &Checkpoin
          of the checkpoint (Saver::builder), restores the rest",
         near_names(first, &names)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::PartitionStrategy;
+    use crate::session::Session;
+    use crate::train::Saver;
+    use crate::variables::{Initializer, Partitioner};
+
+    /// A model with a table of so many parts.
+    fn model(parts: usize, strategy: PartitionStrategy) -> Result<(Graph, Saver)> {
+        let g = Graph::new();
+        let table = g.get_variable("table").shape([6, 1]).initializer(Initializer::zeros());
+        let table = table.partitioner(Partitioner::fixed_size(parts)).build()?;
+        g.embedding_lookup(&table, [0, 1], strategy)?;
+        let saver = Saver::new(&g)?;
+        Ok((g, saver))
+    }
+
+    #[test]
+    fn a_table_that_goes_round_other_parts_is_warned_of() -> Result<()> {
+        let directory = tempfile::tempdir().unwrap();
+        let prefix = directory.path().join("model").to_string_lossy().into_owned();
+        let (g, saver) = model(2, PartitionStrategy::Mod)?;
+        let session = Session::new(&g);
+        session.run(g.global_variables_initializer()?)?;
+        let prefix = saver.save(&session, &prefix, None)?;
+        let reader = CheckpointReader::open(&prefix)?;
+        let warnings = |parts: usize, strategy: PartitionStrategy| -> Result<Vec<String>> {
+            let (g, saver) = model(parts, strategy)?;
+            scrambled_tables(&reader, &mod_tables::names(&g), &saver.expected)
+        };
+        assert_eq!(warnings(2, PartitionStrategy::Mod)?, Vec::<String>::new());
+        assert_eq!(warnings(3, PartitionStrategy::Div)?, Vec::<String>::new());
+        let warning = warnings(3, PartitionStrategy::Mod)?.join("");
+        assert!(warning.contains("'table' was saved in 2 parts and is restored in 3"), "{warning}");
+        Ok(())
+    }
 }

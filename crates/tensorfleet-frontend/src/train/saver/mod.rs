@@ -400,7 +400,7 @@ impl Saver {
             return Ok(());
         }
         self.check_session(session)?;
-        check::fits(prefix, &self.expected)?;
+        check::fits(prefix, &self.graph, &self.expected)?;
         let filename = self.graph.output(&self.def.filename_tensor_name)?;
         let restore = self.graph.operation(&self.def.restore_op_name)?;
         session
