@@ -169,9 +169,9 @@ class EnumParser(ArgumentParser):
 
     def __init__(self, enum_values, case_sensitive=True):
         if not enum_values:
-            raise ValueError("enum_values cannot be empty, found %r" % (enum_values,))
+            raise ValueError("enum_values cannot be empty, found \"%s\"" % (enum_values,))
         if isinstance(enum_values, str):
-            raise ValueError("enum_values cannot be a str, found %r" % (enum_values,))
+            raise ValueError("enum_values cannot be a str, found \"%s\"" % (enum_values,))
         self.enum_values, self.case_sensitive = list(enum_values), case_sensitive
 
     def parse(self, argument):

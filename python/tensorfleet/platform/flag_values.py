@@ -50,7 +50,9 @@ class FlagValues:
         if " " in name:
             raise Error("Flag name cannot contain a space")
         if not flag.allow_using_method_names and name in dir(type(self)):
-            raise FlagNameConflictsWithMethodError("Cannot define flag named %s. It conflicts with method on class FlagValues." % name)
+            raise FlagNameConflictsWithMethodError(
+                "Cannot define a flag named \"%s\". It conflicts with a method on class \"FlagValues\". To allow defining it, use allow_using_method_names "
+                "and access the flag value with FLAGS['%s'].value. FLAGS.%s returns the method, not the flag value." % (name, name, name))
         flags = self._flags()
         if name in flags and not flag.allow_override and not flags[name].allow_override:
             first = self.find_module_defining_flag(name, "<unknown>")
@@ -303,8 +305,8 @@ class FlagValues:
     def flags_into_string(self):
         """All flags as lines of a flag file."""
         out = ""
-        for flags in self.__dict__["__by_module"].values():
-            for flag in flags:
+        for _, flags in sorted(self.__dict__["__by_module"].items()):
+            for flag in sorted(flags, key=lambda flag: flag.name):
                 if flag.value is not None:
                     out += flag.serialize() + "\n"
         return out

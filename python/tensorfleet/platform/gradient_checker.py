@@ -54,7 +54,7 @@ def _one(x, x_shape, y, y_shape, x_init_value, delta, init_targets, extra_feed_d
         raise ValueError("Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()`")
     feed = dict(extra_feed_dict or {})
     with x.graph.as_default():
-        dy = tf.constant(np.ones(y_shape), dtype=y.dtype)
+        dy = tf.identity(tf.constant(1.0, shape=y_shape, dtype=y.dtype))
         dx = tf.gradients(y, x, grad_ys=dy)[0]
     if init_targets is not None:
         session.run(list(init_targets) if isinstance(init_targets, (list, tuple)) else init_targets, feed_dict=feed)

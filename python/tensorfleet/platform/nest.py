@@ -137,7 +137,7 @@ def _difference(one, other, check_types, nested):
     if check_types and not _same_type(one, other):
         return TypeError, "The two namedtuples don't have the same sequence type. First structure %s has type %s, while second structure %s has type %s" % (
             _described(one), type(one).__name__, _described(other), type(other).__name__)
-    if isinstance(one, Mapping) and isinstance(other, Mapping) and set(one) != set(other):
+    if check_types and isinstance(one, Mapping) and isinstance(other, Mapping) and set(one) != set(other):
         return ValueError, "The two dictionaries don't have the same set of keys. First structure has keys %s, while second structure has keys %s" % (
             _described(list(one)), _described(list(other)))
     ours, theirs = _items(one), _items(other)
