@@ -1,8 +1,6 @@
 """Flags of a command line: how text becomes a value, and the value text again. The names are absl's, which TensorFlow 1.15 offers as `tf.flags`."""
 
-import csv
 import enum
-import io
 
 
 class Error(Exception):
@@ -228,6 +226,9 @@ class CsvListSerializer(ListSerializer):
     """Values as a line of comma-separated values, quoted where they must be."""
 
     def serialize(self, value):
+        import csv
+        import io
+
         out = io.StringIO()
         csv.writer(out, delimiter=self.list_sep).writerow([str(item) for item in value])
         return out.getvalue().strip()
@@ -283,6 +284,8 @@ class ListParser(BaseListParser):
             return argument
         if not argument:
             return []
+        import csv
+
         try:
             return [item.strip() for item in next(csv.reader([argument], strict=True))]
         except csv.Error as error:

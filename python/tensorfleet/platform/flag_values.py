@@ -1,9 +1,7 @@
 """All flags of a program: defined by its modules, filled from the command line."""
 
-import difflib
 import os
 import sys
-import textwrap
 
 from .flag_classes import Flag
 from .flag_parsers import (CantOpenFlagFileError, DuplicateFlagError, Error, FlagNameConflictsWithMethodError, IllegalFlagValueError,
@@ -261,6 +259,8 @@ class FlagValues:
             flag.using_default_value = False
         for name, argument in unknown:
             if name not in accepted:
+                import difflib
+
                 raise UnrecognizedFlagError(name, argument, difflib.get_close_matches(name, list(flags), 3, 0.8))
         return [argument for argument in rest if argument.lstrip("-").partition("=")[0] not in accepted or not argument.startswith("-")]
 
@@ -383,6 +383,8 @@ def get_help_width():
 
 def text_wrap(text, length=None, indent="", firstline_indent=None):
     """Wraps a text to lines of that length."""
+    import textwrap
+
     first = indent if firstline_indent is None else firstline_indent
     wrapper = textwrap.TextWrapper(width=length or get_help_width(), initial_indent=first, subsequent_indent=indent)
     lines = []

@@ -4,7 +4,6 @@
 `tf.app.run`, as TensorFlow does."""
 
 import functools
-import logging as _logging
 import sys
 
 from tensorfleet.framework.export import export_values
@@ -122,7 +121,9 @@ def _old_keywords(define):
     @functools.wraps(define)
     def wrapper(*args, **kwargs):
         if any(name in _RENAMED for name in kwargs):
-            _logging.warning("Use of the keyword argument names (flag_name, default_value, docstring) is deprecated, please use (name, default, help) instead.")
+            import logging
+
+            logging.warning("Use of the keyword argument names (flag_name, default_value, docstring) is deprecated, please use (name, default, help) instead.")
             kwargs = {_RENAMED.get(name, name): value for name, value in kwargs.items()}
         return define(*args, **kwargs)
 
