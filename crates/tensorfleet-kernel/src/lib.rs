@@ -26,6 +26,7 @@ pub mod kernel;
 pub mod known_value;
 pub mod node_spec;
 pub mod op;
+pub mod py_func;
 pub mod rendezvous;
 pub mod resource;
 pub mod shape_context;

@@ -6,12 +6,13 @@
 //!
 //! To add a family, add its table to the `FAMILIES` of its group; to add a group, add it to the `GROUPS` of its crate.
 
+mod python;
 mod unsupported;
 
 use tensorfleet_kernel::Catalogue;
 use tensorfleet_kernel::catalogue::Group;
 
-static OWN: &[Group] = &[&[unsupported::OPS]];
+static OWN: &[Group] = &[&[python::OPS, unsupported::OPS]];
 
 static CATALOGUE: Catalogue = Catalogue::new(&[
     OWN,

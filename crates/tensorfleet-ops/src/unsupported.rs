@@ -10,8 +10,6 @@ use tensorfleet_kernel::shape_context::unknown;
 
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
-    python("PyFunc").stateful(),
-    python("PyFuncStateless"),
     Op::new("EagerPyFunc", "input: Tin -> output: Tout")
         .attrs("token: string; is_async: bool = false; Tin: list(type) >= 0; Tout: list(type) >= 0")
         .stateful()
@@ -28,19 +26,16 @@ pub(crate) static OPS: &[Op] = &[
         .kernel(refuse),
 ];
 
-const fn python(name: &'static str) -> Op {
-    Op::new(name, "input: Tin -> output: Tout")
-        .attrs("token: string; Tin: list(type) >= 0; Tout: list(type) >= 0")
-        .shape(unknown)
-        .kernel(refuse)
-}
-
 /// Why an op of this table does not run.
 fn reason(op: &str) -> &'static str {
     match op {
-        "PyFunc" | "PyFuncStateless" | "EagerPyFunc" => {
+        "PyFunc" | "PyFuncStateless" => {
             "its function lives in the Python interpreter of the client, which a server is not: compute the value in \
              the client and feed it, or express it with ops"
+        }
+        "EagerPyFunc" => {
+            "its function runs eagerly in the Python interpreter of the client: use tf.py_func, compute the value in the \
+             client and feed it, or express it with ops"
         }
         "SymbolicGradient" => {
             "the gradient of a function of TensorFlow 1.x's Defun is not derived on the server: use tf.function, whose \
@@ -53,7 +48,8 @@ fn reason(op: &str) -> &'static str {
     }
 }
 
-fn refuse(node: &NodeSpec<'_>) -> Result<KernelBox> {
+/// The kernel of a node that cannot run here.
+pub(crate) fn refuse(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let op = node.op().name;
     Err(Status::unimplemented(format!("Op {op} is not supported by Tensorfleet: {}", reason(op))))
 }

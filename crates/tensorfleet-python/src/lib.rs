@@ -9,16 +9,29 @@
 
 mod arrays;
 mod attributes;
+mod callbacks;
 mod catalogue;
 mod control_flow;
+mod coordinator;
 mod datasets;
 mod device;
+mod device_setter;
 mod errors;
+mod fork;
 mod gradients;
 mod graph;
 mod interrupt;
+mod monitored;
+mod optimizers;
+mod py_func;
+mod records;
+mod raised;
+mod saver;
 mod server;
 mod session;
+mod summaries;
+mod supervision;
+mod sync_replicas;
 mod timeline;
 mod variable;
 
@@ -32,11 +45,22 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         arrays::add,
         catalogue::add,
         control_flow::add,
+        coordinator::add,
         datasets::add,
         device::add,
+        fork::add,
+        device_setter::add,
         graph::add,
+        optimizers::add,
+        py_func::add,
+        records::add,
+        monitored::add,
+        saver::add,
         server::add,
         session::add,
+        summaries::add,
+        supervision::add,
+        sync_replicas::add,
         timeline::add,
         variable::add,
     ] {

@@ -158,7 +158,7 @@ def _fold(fn, elems, initializer, is_right, default_name, parallel_iterations, b
                 i = i - 1
             values = pack([array.read(i) for array in arrays])
             accumulated = fn(accumulated, values)
-            return (i, accumulated) if is_right else (i + 1, accumulated)
+            return [i, accumulated] if is_right else [i + 1, accumulated]
 
         _, result = while_loop(
             (lambda i, _: i > 0) if is_right else (lambda i, _: i < count),

@@ -494,42 +494,59 @@ impl GraphBuilder {
         user: &str,
     ) -> Result<Vec<NodeId>> {
         let inner_loop = self.loop_of(flow);
-        let mut inside = Vec::with_capacity(controls.len());
-        for control in controls {
-            if self.enclosing_loop(control) == inner_loop {
-                inside.push(control);
-            } else if self.num_outputs(control) > 0 {
-                inside.push(self.control_into(flow, control)?);
-            } else {
-                self.path_into(flow, control, user)?;
-            }
+        let (mut inside, outside): (Vec<NodeId>, Vec<NodeId>) =
+            controls.into_iter().partition(|&control| self.enclosing_loop(control) == inner_loop);
+        for &control in &outside {
+            self.path_into(flow, control, user)?;
         }
         let Some(flow) = flow else { return Ok(inside) };
-        let context = self.context(flow);
-        let is_loop = matches!(context.kind, FlowKind::Loop { .. });
-        let tied_by = |id: &NodeId| {
-            let here = self.flows.get(id.index()).copied().flatten() == Some(flow);
-            here && !(is_loop && context.entries.contains(id))
+        let is_loop = matches!(self.context(flow).kind, FlowKind::Loop { .. });
+        let is_tied = match is_loop {
+            // What is the same in all iterations says nothing about this one.
+            true => !inside.is_empty() || producers.iter().any(|&producer| !self.is_loop_constant(producer)),
+            false => !producers.is_empty() || inside.iter().any(|&control| self.is_within(control, flow)),
         };
-        let tied_by_data = match is_loop {
-            true => producers.iter().any(tied_by),
-            false => !producers.is_empty(),
-        };
-        if !tied_by_data && !inside.iter().any(tied_by) {
-            inside.push(context.pivot);
+        if !is_tied {
+            inside.push(self.context(flow).pivot);
+        }
+        if is_loop {
+            for control in outside {
+                if self.num_outputs(control) > 0 {
+                    inside.push(self.control_into(flow, control)?);
+                }
+            }
         }
         Ok(inside)
     }
-}
 
-impl GraphBuilder {
+    /// Whether a node brings a value into a loop that is the same in all iterations.
+    fn is_loop_constant(&self, id: NodeId) -> bool {
+        let flow = self.flows.get(id.index()).copied().flatten();
+        flow.is_some_and(|flow| {
+            let context = self.context(flow);
+            matches!(context.kind, FlowKind::Loop { .. }) && context.entries.contains(&id)
+        })
+    }
+
+    /// Whether a node was built in a branch or loop, or in one inside of it.
+    fn is_within(&self, id: NodeId, flow: FlowId) -> bool {
+        let mut cursor = self.flows.get(id.index()).copied().flatten();
+        while let Some(around) = cursor {
+            if around == flow {
+                return true;
+            }
+            cursor = self.context(around).parent;
+        }
+        false
+    }
+
     /// A node of a loop to wait for in place of `control`, which is outside of it.
-    fn control_into(&mut self, flow: Option<FlowId>, control: NodeId) -> Result<NodeId> {
+    fn control_into(&mut self, flow: FlowId, control: NodeId) -> Result<NodeId> {
         let name = self.claim_name("Identity")?;
-        let entered = self.bring_into(flow, Endpoint::new(control, 0), &name)?;
-        let pivot = flow.map(|flow| self.context(flow).pivot);
-        let identity = NewNode::new("Identity").name(format!("{name}/")).input(entered).raw();
-        self.add_in(pivot.into_iter().fold(identity, NewNode::control_input), flow)
+        let entered = self.bring_into(Some(flow), Endpoint::new(control, 0), &name)?;
+        let pivot = self.context(flow).pivot;
+        let identity = NewNode::new("Identity").name(format!("{name}/")).input(entered).control_input(pivot).raw();
+        self.add_in(identity, Some(flow))
     }
 }
 

@@ -104,8 +104,7 @@ pub(super) enum Frame {
     Anywhere,
     /// The scope could not be entered; every node built inside fails with the reason.
     Invalid(Status),
-    /// Inside a branch or loop. Hides the control inputs around it: the branch's pivot and the loop's entries
-    /// have them already.
+    /// Inside a branch or loop.
     Flow(FlowId),
 }
 
@@ -247,7 +246,7 @@ impl Scopes {
     }
 
     fn control_start(&self) -> usize {
-        let barrier = self.0.iter().rposition(|frame| matches!(frame, Frame::Outside | Frame::Flow(_)));
+        let barrier = self.0.iter().rposition(|frame| matches!(frame, Frame::Outside));
         barrier.map_or(0, |index| index + 1)
     }
 }
