@@ -92,7 +92,7 @@ def conv1d(value=None, filters=None, stride=None, padding=None, use_cudnn_on_gpu
         return tf.squeeze(result, [start])
 
 
-def _one_convolution(input, filter, padding, data_format, strides, name, rank):
+def one_convolution(input, filter, padding, data_format, strides, name, rank):
     """A convolution without dilation by the op for its number of spatial dimensions."""
     if rank == 1:
         formats = {None: None, "NCW": "NCHW", "NWC": "NHWC"}
@@ -147,7 +147,7 @@ def convolution_internal(input, filters, strides, padding, data_format, dilation
             raise ValueError("strides > 1 not supported in conjunction with dilation_rate > 1")
 
         def op(tensor, _, effective_padding):
-            return _one_convolution(tensor, filters, effective_padding, data_format, strides, name, spatial)
+            return one_convolution(tensor, filters, effective_padding, data_format, strides, name, spatial)
 
         if not dilated:
             return op(input, spatial, padding)

@@ -5,7 +5,7 @@ import numpy as np
 import tensorfleet as tf
 from tensorfleet.framework import constant, dtypes, gen, ops
 from tensorfleet.framework.export import export
-from tensorfleet.ops.nn_activation import _swap_axis, check_keywords_only, renamed_argument
+from tensorfleet.ops.nn_activation import check_keywords_only, renamed_argument
 
 
 @export("nn.sigmoid_cross_entropy_with_logits")
@@ -73,7 +73,8 @@ def _softmax_cross_entropy(labels, logits, axis, name, default_name):
         if axis != -1:
 
             def moved(tensor):
-                return _swap_axis(tensor, axis, tf.subtract(rank, 1))
+                order = tf.concat([tf.range(axis), tf.range(axis + 1, rank), [axis]], 0)
+                return tf.transpose(tensor, order)
 
             precise, labels = moved(precise), moved(labels)
         input_shape = tf.shape(precise)
@@ -117,23 +118,22 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits
         precise = tf.cast(logits, dtypes.float32) if half else logits
         static_shape = labels.shape
         labels_shape = tf.shape(labels)
-        matching = True
-        if logits.shape.ndims is not None and static_shape.ndims is not None:
-            if logits.shape.ndims == 0:
-                raise ValueError(f"Logits cannot be scalars - received shape {logits.shape}.")
-            if static_shape.ndims != logits.shape.ndims - 1:
-                raise ValueError(f"Rank mismatch: Rank of labels (received {static_shape.ndims}) should equal rank of logits minus 1 (received {logits.shape.ndims}).")
-            matching = static_shape.is_fully_defined() and logits.shape[:-1].is_fully_defined()
-            if matching and static_shape != logits.shape[:-1]:
-                raise ValueError(f"Shape mismatch: The shape of labels (received {static_shape}) should equal the shape of logits except for the last dimension (received {logits.shape}).")
-            if logits.shape.ndims == 2:
-                cost = gen.SparseSoftmaxCrossEntropyWithLogits(precise, labels, name=name).loss
-                return tf.cast(cost, dtypes.float16) if half else cost
+        outer = logits.shape[:-1]
+        defined = static_shape.is_fully_defined() and outer.is_fully_defined()
+        if logits.shape.ndims is not None and logits.shape.ndims == 0:
+            raise ValueError(f"Logits cannot be scalars - received shape {logits.shape}.")
+        if logits.shape.ndims is not None and static_shape.ndims is not None and static_shape.ndims != logits.shape.ndims - 1:
+            raise ValueError(f"Rank mismatch: Rank of labels (received {static_shape.ndims}) should equal rank of logits minus 1 (received {logits.shape.ndims}).")
+        if defined and static_shape != outer:
+            raise ValueError(f"Shape mismatch: The shape of labels (received {static_shape}) should equal the shape of logits except for the last dimension (received {logits.shape}).")
+        if logits.shape.ndims == 2:
+            cost = gen.SparseSoftmaxCrossEntropyWithLogits(precise, labels, name=name).loss
+            return tf.cast(cost, dtypes.float16) if half else cost
         checks = []
-        if not matching:
-            checks.append(tf.assert_equal(tf.rank(labels), tf.subtract(tf.rank(logits), 1)))
+        if not defined:
+            checks.append(tf.assert_equal(tf.shape(labels), tf.shape(logits)[:-1]))
         with ops.control_dependencies(checks):
-            num_classes = tf.shape(logits)[-1 if False else tf.rank(logits) - 1]
+            num_classes = tf.shape(logits)[tf.rank(logits) - 1]
             precise = tf.reshape(precise, [-1, num_classes])
             labels = tf.reshape(labels, [-1])
             cost = gen.SparseSoftmaxCrossEntropyWithLogits(precise, labels, name=name).loss
@@ -169,18 +169,17 @@ def compute_average_loss(per_example_loss, sample_weight=None, global_batch_size
     if sample_weight is not None:
         from tensorfleet.modeling import loss_weights
 
+        sample_weight = ops.convert_to_tensor(sample_weight)
         per_example_loss = loss_weights.scaled(per_example_loss, sample_weight)
     per_example_loss = tf.cast(per_example_loss, dtype)
     if global_batch_size is None:
-        if per_example_loss.shape.ndims == 0:
-            raise ValueError("`global_batch_size` is needed for a scalar loss")
-        global_batch_size = tf.shape(per_example_loss)[0]
-    total = tf.reduce_sum(per_example_loss)
-    return tf.div_no_nan(total, tf.cast(global_batch_size, total.dtype))
+        # One replica builds a graph.
+        global_batch_size = tf.cast(tf.shape(per_example_loss)[0] * 1, dtype)
+    return tf.reduce_sum(per_example_loss) / global_batch_size
 
 
 @export("nn.scale_regularization_loss")
 def scale_regularization_loss(regularization_loss):
     """The sum of a regularization loss; there is one replica in a graph."""
-    return tf.reduce_sum(regularization_loss)
+    return tf.reduce_sum(regularization_loss) / 1.0
 

@@ -114,7 +114,7 @@ def sufficient_statistics(x, axes, shift=None, keep_dims=None, name=None, keepdi
             counts = 1
             for axis in axes:
                 counts *= dims[axis]
-            counts = constant.constant(counts, dtype=x.dtype, name="count")
+            counts = constant.constant(counts, dtype=x.dtype)
         else:
             sizes = tf.gather(tf.cast(tf.shape(x), x.dtype), axes)
             counts = tf.reduce_prod(sizes, name="count")
@@ -196,8 +196,8 @@ def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name
         inverse = gen.Rsqrt(variance + variance_epsilon)
         if scale is not None:
             inverse *= scale
-        shift = offset - mean * inverse if offset is not None else -mean * inverse
         scaled = x * tf.cast(inverse, x.dtype)
+        shift = offset - mean * inverse if offset is not None else -mean * inverse
         return scaled + tf.cast(shift, x.dtype)
 
 

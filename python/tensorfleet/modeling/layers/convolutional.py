@@ -5,7 +5,8 @@ from tensorfleet.framework.export import export
 from tensorfleet.framework.tensor_shape import TensorShape
 from tensorfleet.modeling.initializers import Zeros
 from tensorfleet.modeling.layers.base import InputSpec, Layer
-from tensorfleet.ops.nn_conv import convolution_internal
+from tensorfleet.ops.nn_conv import one_convolution
+from tensorfleet.ops.space_to_batch import SpaceToBatch
 
 _ZEROS = Zeros()
 
@@ -119,13 +120,16 @@ class Conv(Layer):
             dtype=self.dtype,
         )
         self._add_bias()
+        padding = "VALID" if self.padding == "causal" else self.padding.upper()
+        data_format = op_data_format(self.data_format, self.rank + 2)
+        if any(rate != 1 for rate in self.dilation_rate) and any(stride != 1 for stride in self.strides):
+            raise ValueError("strides > 1 not supported in conjunction with dilation_rate > 1")
+        self._blocks = SpaceToBatch(TensorShape(input_shape), self.dilation_rate, padding, self.kernel.shape, None, data_format)
         self.built = True
 
     def _convolve(self, inputs):
-        padding = "valid" if self.padding == "causal" else self.padding
         data_format = op_data_format(self.data_format, self.rank + 2)
-        name = {1: "conv1d", 2: "Conv2D", 3: "Conv3D"}[self.rank]
-        return convolution_internal(inputs, self.kernel, self.strides, padding.upper(), data_format, self.dilation_rate, name=name)
+        return self._blocks.apply(inputs, lambda blocks, _, padding: one_convolution(blocks, self.kernel, padding, data_format, self.strides, None, self.rank))
 
     def call(self, inputs):
         outputs = self._convolve(inputs)
@@ -340,6 +344,7 @@ class Conv2DTranspose(Conv2D):
         else:
             output_shape = (batch, sizes[0], sizes[1], self.filters)
         output_shape = tf.stack(output_shape)
+        output_shape[0]  # a slice that nobody uses, as in TensorFlow's graph: names of later slices count it
         data_format = op_data_format(self.data_format, 4)
         strides = (1, 1) + self.strides if data_format == "NCHW" else (1,) + self.strides + (1,)
         outputs = tf.nn.conv2d_transpose(inputs, self.kernel, output_shape, strides, padding=self.padding.upper(), data_format=data_format)

@@ -139,10 +139,8 @@ class BatchNormalization(Layer):
         if known is None:
             momentum = smart_cond(training, lambda: self.momentum, lambda: 1.0)
         else:
-            momentum = self.momentum
+            momentum = ops.convert_to_tensor(self.momentum)
         if known or known is None:
-            if known:
-                momentum = ops.convert_to_tensor(self.momentum)
             self.add_update(lambda: self._assign_moving_average(self.moving_mean, mean, momentum))
             self.add_update(lambda: self._assign_moving_average(self.moving_variance, variance, momentum))
         return output
