@@ -113,7 +113,8 @@ fn python_table(root: &Path) -> Result<String, Box<dyn Error>> {
     files.extend(proto_files(root, "python")?);
     let mut compiler = protox::Compiler::new([root])?;
     let pool: DescriptorPool = compiler.include_imports(true).open_files(files)?.descriptor_pool();
-    let mut messages: Vec<MessageDescriptor> = pool.all_messages().filter(|message| !message.is_map_entry()).collect();
+    let mut messages: Vec<MessageDescriptor> =
+        pool.all_messages().filter(|message| !message.is_map_entry()).collect();
     messages.sort_by(|one, other| one.full_name().cmp(other.full_name()));
     let mut enumerations: Vec<EnumDescriptor> = pool.all_enums().collect();
     enumerations.sort_by(|one, other| one.full_name().cmp(other.full_name()));
