@@ -50,17 +50,17 @@ def _pack(values, dtype, name):
         if isinstance(leaf, Tensor) and leaf.dtype.base_dtype != inferred:
             raise TypeError(f"Cannot convert a list containing a tensor of dtype {leaf.dtype} to {inferred} (Tensor is: {leaf!r})")
 
-    def packed(items, scope):
-        converted = []
-        for index, item in enumerate(items):
-            if isinstance(item, (list, tuple)):
-                converted.append(packed(item, str(index)))
-            else:
-                converted.append(convert_to_tensor(item, dtype=inferred, name=str(index)))
-        return gen.Pack(converted, name=scope)
+    def packed(items, name):
+        with ops.name_scope(name) as scope:
+            converted = []
+            for index, item in enumerate(items):
+                if isinstance(item, (list, tuple)):
+                    converted.append(packed(item, str(index)))
+                else:
+                    converted.append(convert_to_tensor(item, dtype=inferred, name=str(index)))
+            return gen.Pack(converted, name=scope)
 
-    with ops.name_scope(name or "packed") as scope:
-        return packed(values, scope)
+    return packed(values, name or "packed")
 
 
 @export("convert_to_tensor")
