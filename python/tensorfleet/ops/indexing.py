@@ -11,12 +11,10 @@ from tensorfleet.framework.tensor_shape import TensorShape
 def gather(params, indices, validate_indices=None, name=None, axis=None, batch_dims=0):
     """The slices of `params` at `indices` of an axis."""
     del validate_indices
-    if batch_dims != 0:
-        return _batch_gather(params, indices, batch_dims, axis)
     if axis is None:
         axis = batch_dims
     if constant_axis(axis) != 0:
-        return gen.GatherV2(params, indices, axis, name=name)
+        return gen.GatherV2(params, indices, axis, batch_dims=batch_dims, name=name)
     try:
         # A resource variable is gathered from where it lives.
         return params.sparse_read(indices, name=name)
@@ -25,70 +23,42 @@ def gather(params, indices, validate_indices=None, name=None, axis=None, batch_d
 
 
 def constant_axis(axis):
-    """The number of an axis, if it is known; zero otherwise, as TensorFlow takes it."""
+    """The number of an axis, if it is known."""
     known = constant_value(axis) if isinstance(axis, Tensor) else axis
     return None if known is None else int(known)
 
 
-def _batch_gather(params, indices, batch_dims, axis=None):
-    """Gathers within each batch: the offsets of the batches are added to the indices of the flattened tensor."""
-    from tensorfleet.ops import array, math, reductions
-    from tensorfleet.ops.constants import ones
-
-    if batch_dims is not None and not isinstance(batch_dims, int):
-        raise TypeError(f"batch_dims must be an int; got {batch_dims!r}")
-    indices = ops.convert_to_tensor(indices, name="indices")
-    rank = indices.shape.rank
-    if rank is None:
-        raise ValueError("tf.gather does not allow indices with unknown rank when batch_dims is specified.")
-    if batch_dims is None:
-        batch_dims = rank - 1
-    if batch_dims < 0:
-        batch_dims += rank
-    if batch_dims < 0 or batch_dims >= rank:
-        raise ValueError(f"batch_dims = {batch_dims} must be less than rank(indices) = {rank}")
-    if params.shape.rank is not None and batch_dims >= params.shape.rank:
-        raise ValueError(f"batch_dims = {batch_dims} must be less than rank(params) = {params.shape.rank}")
-    if axis is not None and axis != batch_dims:
-        if axis < 0:
-            axis += array.rank(params) if params.shape.rank is None else params.shape.rank
-        forward = [*range(batch_dims), axis, *range(batch_dims, axis), *range(axis + 1, params.shape.rank)]
-        gathered = _batch_gather(array.transpose(params, forward), indices, batch_dims)
-        extra = rank - batch_dims
-        back = [*range(batch_dims), *range(rank, axis + extra), *range(batch_dims, rank), *range(axis + extra, gathered.shape.rank)]
-        return array.transpose(gathered, back)
-    if not isinstance(params, Tensor):
-        params = ops.convert_to_tensor(params, name="params")
-    batch_indices = indices
-    params_shape = array.shape(params)
-    cumulated = ones((), dtype=dtypes.int32)
-    for dim in range(batch_dims, 0, -1):
-        dim_value = params_shape[dim - 1]
-        cumulated = cumulated * params_shape[dim]
-        start, step = math.cast(0, indices.dtype), math.cast(1, indices.dtype)
-        dim_indices = math.range(start, math.cast(dim_value, indices.dtype), step)
-        dim_indices = dim_indices * math.cast(cumulated, indices.dtype)
-        shape = array.stack([1] * (dim - 1) + [dim_value] + [1] * (rank - dim), axis=0)
-        batch_indices = batch_indices + array.reshape(dim_indices, shape)
-    flat_indices = array.reshape(batch_indices, [-1])
-    outer = params_shape[batch_dims + 1 :]
-    flat_inner = reductions.reduce_prod(params_shape[: batch_dims + 1], [0], False)
-    flat_params = array.reshape(params, array.concat([[flat_inner], outer], axis=0))
-    flat_result = gather(flat_params, flat_indices)
-    result = array.reshape(flat_result, array.concat([array.shape(indices), outer], axis=0))
-    result.set_shape(indices.shape[:batch_dims].concatenate(indices.shape[batch_dims:]).concatenate(params.shape[batch_dims + 1 :]))
-    return result
-
-
 @export("batch_gather")
 def batch_gather(params, indices, name=None):
-    """Gathers along the last axis of `indices`, within each batch."""
+    """Gathers along the last axis of `indices`, within each batch: the offsets of the batches are added to the indices."""
+    from tensorfleet.ops import array, reductions
+    from tensorfleet.ops.constants import ones, zeros
+
     with ops.name_scope(name, "BatchGather", [params, indices]):
         indices = ops.convert_to_tensor(indices, name="indices")
         params = ops.convert_to_tensor(params, name="params")
-        if indices.shape.rank is None:
+        rank = indices.shape.rank
+        if rank is None:
             raise ValueError("batch_gather does not allow indices with unknown shape.")
-        return _batch_gather(params, indices, batch_dims=indices.shape.rank - 1)
+        dtype = indices.dtype.base_dtype
+        indices_shape, params_shape = array.shape(indices), array.shape(params)
+        stride = ones((), dtype=dtype)
+        lengths = gen.Cast(params_shape, DstT=dtype)
+        flat = indices
+        for dim in range(rank - 1, 0, -1):
+            length = lengths[dim - 1]
+            stride = stride * lengths[dim]
+            offsets = gen.Range(zeros((), dtype=dtype), length, ones((), dtype=dtype)) * stride
+            shape = array.stack([1] * (dim - 1) + [length] + [1] * (rank - dim), axis=0)
+            flat = flat + array.reshape(offsets, shape)
+        flat = array.reshape(flat, [-1])
+        outer = params_shape[rank:]
+        inner = reductions.reduce_prod(params_shape[:rank], [0], False)
+        rows = gather(array.reshape(params, array.concat([[inner], outer], axis=0)), flat)
+        result = array.reshape(rows, array.concat([indices_shape, outer], axis=0))
+        merged = indices.shape.merge_with(params.shape[: rank - 1].concatenate(indices.shape[rank - 1 :]))
+        result.set_shape(merged.concatenate(params.shape[rank:]))
+        return result
 
 
 @export("gather_nd", "manip.gather_nd")
