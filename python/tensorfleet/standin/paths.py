@@ -138,6 +138,7 @@ PATHS = {
     "python.training.input": "tf.train",
     "python.training.saver": "training.saver tf.train tf",
     "python.training.session_run_hook": "tf.train",
+    "python.training.summary_io": "standin.summary_io",
     "python.training.training": "tf.train",
     "python.training.training_util": "tf.train",
     "python.util.all_util": "standin.internals",
