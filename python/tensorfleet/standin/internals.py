@@ -1,5 +1,6 @@
 """Helpers of TensorFlow's own code that copied programs import: decorators, `inspect` under another name."""
 
+import collections
 import contextlib
 import functools
 
@@ -70,3 +71,26 @@ def make_all(module_name, doc_string_modules=None):
     import sys
 
     return sorted(name for name in dir(sys.modules[module_name]) if not name.startswith("_"))
+
+
+ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
+
+
+def getargspec(function):
+    """The arguments of a function in the form Python 2 had."""
+    import inspect
+
+    spec = inspect.getfullargspec(inspect.unwrap(function))
+    return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
+
+
+def internal_convert_to_tensor(value, dtype=None, name=None, as_ref=False, preferred_dtype=None, ctx=None, accept_symbolic_tensors=True, accept_composite_tensors=False):
+    """`tf.convert_to_tensor` with the arguments TensorFlow's own code uses."""
+    from tensorfleet.framework import ops
+
+    return ops.convert_to_tensor(value, dtype=dtype, name=name, preferred_dtype=preferred_dtype, as_ref=as_ref)
+
+
+def is_resource_variable(var):
+    """Whether a variable is kept as a resource."""
+    return getattr(getattr(getattr(var, "op", None), "type", None), "startswith", lambda _: False)("VarHandle")
