@@ -26,13 +26,20 @@ const COMPARISONS: [(&str, [&str; 2]); 5] = [
     ("input", ["<!-- input: begin -->", "<!-- input: end -->"]),
 ];
 
+/// The same for the comparison of the Python packages, which is a Python program.
+const PYTHON_MARKS: [&str; 2] = ["<!-- python: begin -->", "<!-- python: end -->"];
+
 /// The command.
 pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let rounds = arguments.number("--rounds")?.unwrap_or(DEFAULT_ROUNDS).max(1);
     let record = arguments.flag("--record");
     let comparison = COMPARISONS.into_iter().find(|(name, _)| arguments.flag(&format!("--{name}")));
+    let is_python = arguments.flag("--python");
     let filter = arguments.positional().unwrap_or_default();
     arguments.finish()?;
+    if is_python {
+        return compare_packages(root, rounds, &filter, record);
+    }
 
     build(root)?;
     let ours = root.join("target/dist/tensorfleet-benches");
@@ -89,6 +96,25 @@ fn compare(
     print!("{table}");
     if let Some([begin, end]) = marks {
         let how = format!("`cargo xtask bench --{what} --record --rounds {rounds}` on {}", machine());
+        write_between(&root.join("benches/README.md"), begin, end, &format!("{how}.\n\n{table}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The Python packages of both, Python on both sides, with ours as it is shipped. A filtered table is not recorded.
+fn compare_packages(root: &Path, rounds: u32, filter: &str, record: bool) -> Outcome {
+    let (ours, theirs) = (python::bench_environment(root)?, python_with_tensorflow()?);
+    let mut command = Command::new(&ours);
+    command.arg(root.join("benches/python_package.py")).args(["--rounds", &rounds.to_string()]);
+    command.arg("--ours").arg(&ours).arg("--tensorflow").arg(theirs).args(["--only", filter]);
+    if let Some(old) = python::tensorflow_1()? {
+        command.arg("--tensorflow1").arg(old);
+    }
+    let table = output(command.stderr(std::process::Stdio::inherit()))?;
+    print!("{table}");
+    if record && filter.is_empty() {
+        let how = format!("`cargo xtask bench --python --record --rounds {rounds}` on {}", machine());
+        let [begin, end] = PYTHON_MARKS;
         write_between(&root.join("benches/README.md"), begin, end, &format!("{how}.\n\n{table}"))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -54,6 +54,7 @@ cargo xtask COMMAND
       --cluster               instead, clusters of processes of both kinds
       --checkpoint            instead, saving and restoring a gibibyte of variables
       --training              instead, an MNIST trainer with one ps and two workers
+      --python                instead, our Python package and TensorFlow's, Python on both sides
       --record                write the table into benches/README.md
   matrix [FILTER] [OPTIONS]   kill, freeze and cut off every role of a training, many times; `--help` has the options
   soak [PART] [OPTIONS]       train a million steps and let clients come and go, and watch the servers' memory; `--help` has more

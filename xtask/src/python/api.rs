@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use super::package;
+use super::build;
 use crate::Outcome;
 use crate::arguments::Arguments;
 use crate::marked_text::write_between;
@@ -19,7 +19,7 @@ const END: &str = "<!-- names: end -->";
 pub(crate) fn run(mut arguments: Arguments, root: &Path) -> Outcome {
     let only_check = arguments.flag("--check");
     arguments.finish()?;
-    let python = package::install(root)?;
+    let python = build::for_tests(root)?;
     let table = table(root, &python)?;
     if only_check {
         return Ok(if is_current(root, &table)? { ExitCode::SUCCESS } else { ExitCode::FAILURE });

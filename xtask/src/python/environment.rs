@@ -16,7 +16,7 @@ pub(super) struct Environment {
     variable: &'static str,
     packages: &'static [&'static str],
     /// Versions of Python that the packages exist for, in the order of preference.
-    versions: &'static [(u32, u32)],
+    pub(super) versions: &'static [(u32, u32)],
     /// What it must be able to import.
     module: &'static str,
 }

@@ -2,6 +2,7 @@
 //! and the table of the names it offers.
 
 mod api;
+mod build;
 mod environment;
 mod package;
 mod wheel;
@@ -13,6 +14,7 @@ use crate::{Outcome, skipping};
 use environment::{Failure, TF1, TF2, provide};
 
 pub(crate) use api::run as api;
+pub(crate) use build::bench_environment;
 pub(crate) use package::report as package;
 pub(crate) use wheel::{dist, run as wheel};
 
@@ -40,7 +42,7 @@ pub(crate) fn tensorflow_2() -> Result<PathBuf, String> {
 }
 
 /// The interpreter with TensorFlow 1.15, installed if necessary; none where there is no Python for it and tests may be left out.
-fn tensorflow_1() -> Result<Option<PathBuf>, String> {
+pub(crate) fn tensorflow_1() -> Result<Option<PathBuf>, String> {
     match provide(&TF1) {
         Ok(python) => Ok(Some(python)),
         Err(Failure::NoPython(_)) if skipping::allowed() => Ok(None),

@@ -4,14 +4,12 @@
 //! put beside the sources, where an environment with numpy alone runs the tests; TensorFlow takes part as a program of another
 //! environment. Then the wheel is installed into fresh environments of the oldest Python that is served, the newest, and one between.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use super::environment::{
-    Failure, PACKAGE, PIP, base_python, checked, environments, fresh, pip_install, provide,
-};
-use super::{api, tensorflow_1, tensorflow_2, wheel};
+use super::environment::{PIP, base_python, checked, environments, fresh, pip_install};
+use super::{api, build, tensorflow_1, tensorflow_2};
 use crate::skipping;
 
 /// The Pythons whose fresh environments the wheel is installed into.
@@ -19,8 +17,8 @@ const SMOKE_VERSIONS: [(u32, u32); 3] = [(3, 9), (3, 11), (3, 13)];
 
 /// Runs everything, also after something has failed; whether all of it passed.
 pub(crate) fn report(root: &Path) -> Result<bool, String> {
-    let wheel = build(root)?;
-    let python = develop(root, &wheel)?;
+    let wheel = build::dev_wheel(root)?;
+    let python = build::develop(root, &wheel)?;
     let with_tensorflow = tensorflow_1()?;
     let run = |arguments: &[&str]| {
         let mut command = Command::new(&python);
@@ -57,38 +55,6 @@ pub(crate) fn report(root: &Path) -> Result<bool, String> {
         part(&format!("wheel with Python {major}.{minor}"), &|| smoke(root, &wheel, version));
     }
     Ok(passed)
-}
-
-/// Builds the package for tests; the interpreter that runs them.
-pub(super) fn install(root: &Path) -> Result<PathBuf, String> {
-    develop(root, &build(root)?)
-}
-
-/// The wheel, and the command, which some tests start.
-fn build(root: &Path) -> Result<PathBuf, String> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--package", "tensorfleet-cli", "--bin", "tensorfleet"]);
-    let status = cargo.current_dir(root).status().map_err(|error| format!("cargo: {error}"))?;
-    if !status.success() {
-        return Err(format!("the build of the command failed: {status}"));
-    }
-    wheel::build(root, "dev", &root.join("target/wheels/dev"))
-}
-
-/// Puts the wheel's extension module beside the sources; the interpreter that runs tests.
-fn develop(root: &Path, wheel: &Path) -> Result<PathBuf, String> {
-    let python = provide(&PACKAGE).map_err(Failure::reason)?;
-    // By a rename, since another program may have loaded the old one.
-    let script = "import os, sys, zipfile\n\
-                  archive, name = zipfile.ZipFile(sys.argv[1]), 'tensorfleet/_native.abi3.so'\n\
-                  path = os.path.join(sys.argv[2], name)\n\
-                  with open(path + '.new', 'wb') as file:\n    \
-                  file.write(archive.read(name))\n\
-                  os.replace(path + '.new', path)";
-    let mut extract = Command::new(&python);
-    extract.args(["-c", script]).arg(wheel).arg(root.join("python"));
-    checked(&mut extract, "taking the extension module out of the wheel")?;
-    Ok(python)
 }
 
 /// Installs the wheel as a user does, into an environment that did not exist before, and uses it a little.
