@@ -284,3 +284,9 @@ def get_class(name):
     if not (isinstance(found, type) and issubclass(found, Initializer)):
         raise ValueError(f"Unknown initializer: {name}")
     return found
+
+
+zeros_initializer, ones_initializer, constant_initializer = Zeros, Ones, Constant
+glorot_uniform_initializer, glorot_normal_initializer = GlorotUniform, GlorotNormal
+variance_scaling_initializer, truncated_normal_initializer = VarianceScaling, TruncatedNormal
+random_uniform_initializer, random_normal_initializer = RandomUniform, RandomNormal

@@ -53,7 +53,7 @@ def _lookup(params, ids, partition_strategy="mod", name=None, max_norm=None, tra
     with ops.name_scope(name, "embedding_lookup", params + [ids]) as name:
         parts = len(params)
         if not any(_is_resource(param) for param in params):
-            params = _as_refs(params)
+            params = ops.convert_n_to_tensor(params, name="params")
         ids = ops.convert_to_tensor(ids, name="ids")
         if parts == 1 and (not transform_fn or ids.shape.ndims == 1):
             with ops.colocate_with(params[0]):
@@ -63,12 +63,6 @@ def _lookup(params, ids, partition_strategy="mod", name=None, max_norm=None, tra
             # The name must be of a tensor outside the colocation: gradients read rows there.
             return gen.Identity(result)
         return _from_parts(params, ids, partition_strategy, name, max_norm, transform_fn)
-
-
-def _as_refs(params):
-    from tensorfleet.framework import conversion
-
-    return [conversion.convert_to_tensor(param, name=f"params_{index}", as_ref=True) for index, param in enumerate(params)]
 
 
 def _assignments(params, flat_ids, partition_strategy):

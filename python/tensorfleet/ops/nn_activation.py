@@ -167,11 +167,17 @@ def zero_fraction(value, name=None):
         size = tf.size(value, out_type=dtypes.int64)
         # Counts that fit into 32 bits are summed in them: it is faster.
         nonzero = tf.cond(
-            gen.LessEqual(size, dtypes.int32.max),
-            true_fn=lambda: tf.cast(tf.count_nonzero(value, dtype=dtypes.int32), dtype=dtypes.int64),
-            false_fn=lambda: tf.count_nonzero(value, dtype=dtypes.int64),
+            size <= dtypes.int32.max,
+            true_fn=lambda: tf.cast(_count_nonzero(value, dtypes.int32), dtype=dtypes.int64),
+            false_fn=lambda: _count_nonzero(value, dtypes.int64),
         )
         with ops.name_scope("counts_to_fraction"):
-            zeros = gen.Sub(size, nonzero)
-            share = gen.RealDiv(tf.cast(zeros, dtypes.float32), tf.cast(size, dtypes.float32))
+            zeros = size - nonzero
+            share = tf.cast(zeros, dtypes.float32) / tf.cast(size, dtypes.float32)
         return gen.Identity(share, name="fraction")
+
+
+def _count_nonzero(value, dtype):
+    with ops.name_scope("count_nonzero", values=[value]):
+        zero = tf.zeros([], dtype=value.dtype)
+        return tf.reduce_sum(tf.cast(gen.NotEqual(value, zero), dtype), name="nonzero_count")

@@ -232,7 +232,8 @@ class Variable(metaclass=_VariableMeta):
             if not known.is_fully_defined():
                 raise ValueError(f"initial_value must have a shape specified: {graph._tensor(initial)}")
         if callable(caching_device):
-            caching_device = None
+            # A function such as that of `dynamic_rnn` gives the device of the scope: the copy is not bound to the variable.
+            caching_device = ""
         slice_def = None if save_slice_info is None else save_slice_info.to_proto().SerializeToString()
         native = _native.Variable(
             graph._native,
