@@ -98,6 +98,23 @@ def check_valid(spec):
     DeviceSpec.from_string(spec)
 
 
+class _OutputBeingBuilt:
+    """What is known of the output of a variable that is being built."""
+
+    def __init__(self, op):
+        from tensorfleet.framework import dtypes
+        from tensorfleet.framework.tensor_shape import TensorShape
+
+        self.op = op
+        # A handle is a scalar; so TensorFlow sees it, too.
+        is_handle = op.type == "VarHandleOp"
+        self.dtype = dtypes.resource if is_handle else op.get_attr("dtype")
+        self.shape = TensorShape([]) if is_handle else TensorShape(op.get_attr("shape"))
+
+    def get_shape(self):
+        return self.shape
+
+
 class _NodeBeingBuilt:
     """What a device function sees of the node it chooses a device for. The graph is not to be used meanwhile."""
 
@@ -117,6 +134,11 @@ class _NodeBeingBuilt:
     @property
     def device(self):
         return self._view.device
+
+    @property
+    def outputs(self):
+        """The output of a variable, for functions that ask for its size."""
+        return [_OutputBeingBuilt(self)]
 
     def get_attr(self, name):
         from tensorfleet.framework.operation import attr_value

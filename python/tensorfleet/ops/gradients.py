@@ -93,16 +93,16 @@ def compute(ys, xs, grad_ys=None, name="gradients", colocate=False, gate="none",
         _check_real(ys, grads)
         from tensorfleet.ops import custom_gradients
 
-        with custom_gradients.available(graph):
-            found = graph._native.gradients(
-                [y._id for y in ys],
-                [source._id for source in sources],
-                [None if grad is None else grad._id for grad in grads],
-                [_source(stop)._id for stop in stops],
-                bool(colocate),
-                gate,
-                name or "gradients",
-            )
+        found = graph._native.gradients(
+            [y._id for y in ys],
+            [source._id for source in sources],
+            [None if grad is None else grad._id for grad in grads],
+            [_source(stop)._id for stop in stops],
+            bool(colocate),
+            gate,
+            name or "gradients",
+            **custom_gradients.defined(graph),
+        )
         return [_result(graph, grad, x, source, unconnected) for grad, x, source in zip(found, xs, sources)]
 
 
