@@ -588,11 +588,11 @@ class _Updated(ResourceVariable):
         return self._parent_op
 
     def value(self):
-        return self._updated_value
+        with ops.control_dependencies([self._parent_op]):
+            return self._read()
 
     def read_value(self):
-        with ops.control_dependencies([self._parent_op]):
-            return super().read_value()
+        return self.value()
 
     def eval(self, session=None):
         return self._updated_value.eval(session=session)
