@@ -7,6 +7,7 @@ use crate::checkpoint::{self, CheckpointArguments};
 use crate::completions::{self, CompletionsArguments};
 use crate::graph::{self, GraphArguments};
 use crate::launch::{LAUNCH_HELP, LaunchArguments};
+use crate::run::{self, RunArguments};
 use crate::serve::{self, ServeArguments};
 use crate::status::{self, StatusArguments};
 use crate::stop::{self, StopArguments};
@@ -28,6 +29,9 @@ const AFTER_HELP: &str = "\
 First steps:
   A cluster trains before your eyes:
     tensorfleet train mnist
+  A TensorFlow 1.x script in Python, as it is, alone or as a cluster:
+    tensorfleet run script.py
+    tensorfleet launch --ps 1 --workers 2 -- script.py
   A parameter server and a worker, each in its own shell:
     tensorfleet serve --ps_hosts=localhost:2222 --worker_hosts=localhost:2223 --job_name=ps --task_index=0
     tensorfleet serve --ps_hosts=localhost:2222 --worker_hosts=localhost:2223 --job_name=worker --task_index=0
@@ -50,6 +54,9 @@ pub(crate) enum Command {
     /// Train a model on a cluster of processes on this machine, and watch it.
     #[command(after_help = TRAIN_HELP)]
     Train(TrainArguments),
+    /// Run a TensorFlow 1.x script in Python, unmodified.
+    #[command(after_help = run::HELP)]
+    Run(RunArguments),
     /// Run any training program as a cluster on this machine.
     #[command(after_help = LAUNCH_HELP)]
     Launch(LaunchArguments),

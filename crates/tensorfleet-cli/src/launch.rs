@@ -4,6 +4,7 @@
 //! ends, all ends, with its exit code.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -12,6 +13,7 @@ use tensorfleet::{Result, Status, TaskId};
 use crate::Failure;
 use crate::gutter::Gutter;
 use crate::local_cluster::{Addresses, End, Event, LocalCluster, Ports, Program, Stream, short_name};
+use crate::python;
 use crate::terminal;
 use crate::units::duration;
 use crate::units::seconds;
@@ -38,7 +40,9 @@ With --restart, a task that failed within 10 seconds of its start is started aga
 Examples:
   A trainer of yours with a parameter server and two workers:
     tensorfleet launch -- target/release/examples/mnist_replica --train_steps=1000
-  A TensorFlow program, as it is:
+  A TensorFlow script in Python, as it is; its `import tensorflow` gives tensorfleet, as with `tensorfleet run`:
+    tensorfleet launch --ps 2 --workers 3 -- trainer.py --log_dir=/tmp/run
+  The same with the TensorFlow that is installed:
     tensorfleet launch --ps 2 --workers 3 -- python3 trainer.py --log_dir=/tmp/run
   One that knows TF_CONFIG only, with tasks that are started again when they fail:
     tensorfleet launch --workers 4 --no-flags --restart 3 -- python3 trainer.py
@@ -109,15 +113,33 @@ pub(crate) fn run(arguments: LaunchArguments) -> Result<(), Failure> {
     let addresses = Addresses::choose(&arguments.host, ports, arguments.ps, arguments.workers)?;
     let names: Vec<String> = addresses.tasks().iter().map(short_name).collect();
     let gutter = Gutter::new(&names);
-    let cluster = LocalCluster::start(&addresses, |task| program_of(&arguments, &addresses, task))?;
+    let interpreter = match arguments.program.first() {
+        Some(program) if python::is_script(program) => Some(python::interpreter(None)?),
+        _ => None,
+    };
+    let program = |task: &TaskId| program_of(&arguments, interpreter.as_deref(), &addresses, task);
+    let cluster = LocalCluster::start(&addresses, program)?;
     // Nothing the tasks print is shown before.
     gutter.say(&first_line(&addresses));
     let tasks = names.iter().map(|_| TaskState::default()).collect();
     Launch { cluster, gutter, tasks, restart: arguments.restart, grace: arguments.grace }.run()
 }
 
-fn program_of(arguments: &LaunchArguments, addresses: &Addresses, task: &TaskId) -> Program {
-    let mut words = arguments.program.iter().cloned();
+/// A script in Python is run by `interpreter`, as `tensorfleet run` does.
+fn program_of(
+    arguments: &LaunchArguments,
+    interpreter: Option<&Path>,
+    addresses: &Addresses,
+    task: &TaskId,
+) -> Program {
+    let mut words = match interpreter {
+        None => arguments.program.clone(),
+        Some(interpreter) => {
+            let rest = python::arguments(arguments.program.iter().cloned());
+            [interpreter.into()].into_iter().chain(rest).collect()
+        }
+    }
+    .into_iter();
     // clap insists on one word at least.
     let program = words.next().unwrap_or_default();
     let flags = addresses.flags(task).map(OsString::from);
@@ -397,7 +419,10 @@ mod tests {
         };
         let of_clap = ["error: unexpected argument '--x' found", "", "For more information, try '--help'."];
         assert_eq!(last_words(&of_clap), "error: unexpected argument '--x' found");
-        assert_eq!(last_words(&["ls: unrecognized option '--x'", "Try 'ls --help'."]), "ls: unrecognized option '--x'");
+        assert_eq!(
+            last_words(&["ls: unrecognized option '--x'", "Try 'ls --help'."]),
+            "ls: unrecognized option '--x'"
+        );
         assert_eq!(last_words(&["an error was handled", "disk full"]), "disk full");
     }
 }

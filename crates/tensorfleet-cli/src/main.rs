@@ -9,6 +9,8 @@ mod gutter;
 mod launch;
 mod live_lines;
 mod local_cluster;
+mod python;
+mod run;
 mod serve;
 mod signals;
 mod status;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments).map_err(|failure| (failure, "serve")),
         Command::Stop(arguments) => stop::run(&arguments).map_err(|failure| (failure, "stop")),
+        Command::Run(arguments) => run::run(arguments).map_err(|failure| (failure, "run")),
         Command::Launch(arguments) => launch::run(arguments).map_err(|failure| (failure, "launch")),
         Command::Train(arguments) => train::run(arguments).map_err(|failure| (failure, "train mnist")),
         Command::Checkpoint(arguments) => {
