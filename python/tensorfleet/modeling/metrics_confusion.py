@@ -9,10 +9,12 @@ from tensorfleet.ops import variable_scope as scopes
 
 #: Keeps quotients finite where a count is zero.
 _EPSILON = 1e-7
+_AREA_EPSILON = 1.0e-6
 
 
 def _count_condition(values, weights=None, metrics_collections=None, updates_collections=None):
     """The weighted number of elements that are true."""
+    tf.assert_type(values, dtypes.bool)
     count = metric_variable([], dtypes.float32, name="count")
     values = tf.cast(values, dtypes.float32)
     if weights is not None:
@@ -197,12 +199,12 @@ def _auc(values, curve, summation_method, count, name):
         if curve == "ROC":
             raise ValueError("careful_interpolation is for PR curves")
         return _interpolated_auc(tp, fp, fn, count, name)
-    recall_ = tf.div(tp + _EPSILON, tp + fn + _EPSILON)
+    recall_ = tf.div(tp + _AREA_EPSILON, tp + fn + _AREA_EPSILON)
     if curve == "ROC":
-        x, y = tf.div(fp, fp + tn + _EPSILON), recall_
+        x, y = tf.div(fp, fp + tn + _AREA_EPSILON), recall_
     else:
-        x, y = recall_, tf.div(tp + _EPSILON, tp + fp + _EPSILON)
-    steps = gen.Sub(x[: count - 1], x[1:])
+        x, y = recall_, tf.div(tp + _AREA_EPSILON, tp + fp + _AREA_EPSILON)
+    steps = x[: count - 1] - x[1:]
     if summation_method in ("trapezoidal", "careful_interpolation"):
         return tf.reduce_sum(gen.Mul(steps, (y[: count - 1] + y[1:]) / 2.0), name=name)
     if summation_method == "minoring":
@@ -253,9 +255,10 @@ def specificity_at_sensitivity(labels, predictions, sensitivity, weights=None, n
 
         def compute(counts, label):
             sensitivities = tf.div(counts["tp"], counts["tp"] + counts["fn"] + _EPSILON)
+            nearest = tf.reduce_min(tf.abs(sensitivities - sensitivity))
             # Of equally near thresholds the last counts.
-            distance = tf.abs(sensitivities - sensitivity)
-            index = tf.cast(tf.argmin(distance, 0), dtypes.int32)
+            ties = gen.Equal(tf.abs(sensitivities - sensitivity), nearest)
+            index = tf.cast(tf.argmax(tf.cumsum(tf.cast(ties, dtypes.int64)), 0), dtypes.int32)
             return tf.div(counts["tn"][index], counts["tn"][index] + counts["fp"][index] + _EPSILON, label)
 
         return published(compute(values, "value"), compute(updates, "update_op"), metrics_collections, updates_collections)

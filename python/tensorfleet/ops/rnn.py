@@ -68,9 +68,9 @@ def _rnn_step(time, sequence_length, min_length, max_length, zero_output, state,
     flat_zero_output = nest.flatten(zero_output)
     zero_output_structure = zero_output
 
-    def copy_some(new_output, new_state):
-        ended = time >= sequence_length
+    ended = time >= sequence_length
 
+    def copy_some(new_output, new_state):
         def copy_one(old, new):
             if old.shape.ndims == 0:
                 return new
