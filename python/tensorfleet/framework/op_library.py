@@ -96,17 +96,19 @@ class _Binding:
             value = getattr(value, "handle", value)
         try:
             return conversion.convert_to_tensor(value, dtype, name, preferred, as_ref=as_ref)
-        except (TypeError, ValueError) as error:
+        except TypeError as error:
             if dtype is None:
                 raise
+            shown = f"got {value!r} of type '{type(value).__name__}' instead"
+            raise TypeError(f"Expected {dtype.name} passed to parameter '{argument.name}' of op '{op}', {shown}. Error: {error}") from None
+        except ValueError:
+            # The dtype it has by itself says what is wrong.
             try:
                 observed = conversion.convert_to_tensor(value, as_ref=as_ref).dtype.name
-            except (TypeError, ValueError):
-                observed = None
-            if observed is None or isinstance(error, TypeError) and not isinstance(value, Tensor):
-                if observed is None and not isinstance(value, Tensor):
-                    raise ValueError(f"Tried to convert '{argument.name}' to a tensor and failed. Error: {error}") from None
-                raise TypeError(f"{self._prefix(argument)} expected type of {dtype.name} but got {value!r} of type '{type(value).__name__}'. Error: {error}") if False else error
+            except ValueError as error:
+                raise ValueError(f"Tried to convert '{argument.name}' to a tensor and failed. Error: {error}") from None
+            if dtype is None:
+                raise
             raise self._mismatch(argument, observed, dtype) from None
 
     def _prefix(self, argument):
@@ -204,7 +206,10 @@ def _one_attr(attribute, value):
     if type(value).__name__ == "AttrValue":
         return value
     if kind == "type":
-        dtype = dtypes.as_dtype(value).base_dtype
+        try:
+            dtype = dtypes.as_dtype(value).base_dtype
+        except TypeError:
+            raise TypeError(f"Expected DataType for argument '{name}' not {value!r}.") from None
         if attribute.allowed is not None and dtype.as_datatype_enum not in attribute.allowed:
             raise TypeError(f"Value passed to parameter '{name}' has DataType {dtype.name} not in list of allowed values: {_shown(attribute.allowed)}")
         return dtype.as_datatype_enum

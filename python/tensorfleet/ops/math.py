@@ -307,7 +307,9 @@ _ADD_N = "inputs must be a list of at least one Tensor/IndexedSlices with the sa
 @export("add_n", "math.add_n")
 def add_n(inputs, name=None):
     """The sum of several tensors."""
-    if not inputs or not isinstance(inputs, (list, tuple)):
+    if not isinstance(inputs, (list, tuple)):
+        inputs = list(inputs)
+    if not inputs:
         raise ValueError(_ADD_N)
     inputs = ops.convert_n_to_tensor_or_indexed_slices(inputs)
     if not all(isinstance(value, (Tensor, IndexedSlices)) for value in inputs):

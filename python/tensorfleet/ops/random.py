@@ -62,7 +62,7 @@ def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32, seed=None
     """Numbers between two limits, each as likely as another."""
     dtype = dtypes.as_dtype(dtype)
     if dtype.name not in _UNIFORM:
-        raise ValueError(f"Invalid dtype {dtype}")
+        raise ValueError(f"Invalid dtype {dtype!r}")
     if maxval is None:
         if dtype.is_integer:
             raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
@@ -137,7 +137,7 @@ def stateless_random_uniform(shape, seed, minval=0, maxval=None, dtype=dtypes.fl
     """Numbers between two limits that depend on the seed alone."""
     dtype = dtypes.as_dtype(dtype)
     if dtype.name not in _UNIFORM:
-        raise ValueError(f"Invalid dtype {dtype}")
+        raise ValueError(f"Invalid dtype {dtype!r}")
     if maxval is None:
         if dtype.is_integer:
             raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
