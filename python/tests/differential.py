@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,9 @@ PROGRAMS = os.path.join(HERE, "programs")
 #: Attributes that only say how a node came about, or that 1.15 leaves out where they have their defaults.
 IGNORED_ATTRIBUTES = {"_output_shapes"}
 TIMEOUT_SECONDS = 300
+#: What TensorFlow makes up to tell tables and functions apart.
+UNIQUE_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UNIQUE_FUNCTION = re.compile("_([0-9]+|[A-Za-z0-9_-]{11})$")
 
 
 def load(path):
@@ -96,13 +100,13 @@ def attribute(value):
 
 def scalar(kind, value):
     if kind == "s":
-        return value.decode("utf-8", "replace")
+        return UNIQUE_NAME.sub("UNIQUE", value.decode("utf-8", "replace"))
     if kind == "shape":
         return None if value.unknown_rank else [dim.size for dim in value.dim]
     if kind == "tensor":
         return plain(nodes_of.make_ndarray(value))
     if kind == "func":
-        return value.name
+        return UNIQUE_FUNCTION.sub("", value.name)
     if kind == "f":
         return round(value, 6)
     return value

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tensorfleet.framework import constant, dtypes
+from tensorfleet.framework import constant, dtypes, stacks
 from tensorfleet.framework.composite import IndexedSlices, SparseTensor
 from tensorfleet.framework.export import export
 from tensorfleet.framework.tensor import Tensor
@@ -75,8 +75,7 @@ def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None, dtype_
     if isinstance(value, Tensor):
         if dtype is not None and not dtype.is_compatible_with(value.dtype):
             raise ValueError(f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {value.dtype.name}: {str(value)!r}")
-        _check_graph(value)
-        return value
+        return _captured(value)
     for function in _functions(type(value)):
         converted = _converted_by(function, value, dtype, name, preferred_dtype, as_ref)
         if converted is not NotImplemented:
@@ -121,7 +120,9 @@ def _converted_by(function, value, dtype, name, preferred_dtype, as_ref):
     converted = function(value, dtype=dtype, name=name, as_ref=as_ref)
     if converted is NotImplemented:
         return converted
-    if not isinstance(converted, Tensor):
+    if isinstance(converted, Tensor):
+        converted = _captured(converted)
+    else:
         raise RuntimeError(f"{name + ': ' if name else ''}Conversion function {function!r} for type {type(value)} returned non-Tensor: {converted!r}")
     if dtype is not None and not dtype.is_compatible_with(converted.dtype):
         raise RuntimeError(f"Conversion function {function!r} for type {type(value)} returned incompatible dtype: requested = {dtype.base_dtype.name}, actual = {converted.dtype.name}")
@@ -150,8 +151,13 @@ def _dense(slices, dtype, name):
         return gen.UnsortedSegmentSum(slices.values, slices.indices, slices.dense_shape[0])
 
 
-def _check_graph(tensor):
-    """Building functions aside, a tensor is used in its own graph; the op that takes it says so if not."""
+def _captured(tensor):
+    """The tensor itself; in the graph of a function a placeholder for a tensor from around."""
+    if stacks.GRAPHS.items:
+        graph = stacks.GRAPHS.items[-1]
+        if graph.building_function and tensor._op._graph is not graph:
+            return graph.capture(tensor)
+    return tensor
 
 
 @export("convert_to_tensor_or_indexed_slices")

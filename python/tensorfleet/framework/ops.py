@@ -78,7 +78,7 @@ class name_scope:
                 graph = get_default_graph()
             else:
                 self._stack.enter_context(graph.as_default())
-            if stacks.GRAPHS.items and self._values:
+            if stacks.GRAPHS.items and self._values and not graph.building_function:
                 own = _graph_of_values(self._values)
                 if own is not None and own is not graph:
                     value = next(value for value in self._values if getattr(value, "graph", None) is own)
@@ -127,8 +127,11 @@ def container(container_name):
 @export("init_scope")
 @contextlib.contextmanager
 def init_scope():
-    """Leaves control dependencies, branches and loops for the nodes made inside."""
-    with get_default_graph().control_dependencies(None):
+    """Leaves control dependencies, branches, loops and functions for the nodes made inside."""
+    graph = get_default_graph()
+    while graph.building_function:
+        graph = graph.outer_graph
+    with graph.as_default() if graph is not get_default_graph() else contextlib.nullcontext(), graph.control_dependencies(None):
         yield
 
 

@@ -17,6 +17,7 @@ mod dataset;
 mod file_cache;
 mod files;
 mod functional;
+mod generator;
 mod interleave;
 mod iterator;
 mod iterator_ops;
@@ -40,6 +41,7 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     batch::OPS,
     files::OPS,
     functional::OPS,
+    generator::OPS,
     interleave::OPS,
     iterator_ops::OPS,
     optional::OPS,
