@@ -46,19 +46,18 @@ _FUNCTIONS = {
     "matmul": _matmul,
     "and": lambda x, y, name: gen.LogicalAnd(x, y, name=name),
     "or": lambda x, y, name: gen.LogicalOr(x, y, name=name),
+    "xor": lambda x, y, name: _logical_xor(x, y, name),
 }
 
 
-def _logical_xor(x, y):
+def _logical_xor(x, y, name):
     from tensorfleet.ops import math
 
-    return math.logical_xor(x, y)
+    return math.logical_xor(x, y, name=name)
 
 
 def binary(kind, x, y):
     """`x OP y` for a tensor `x`."""
-    if kind == "xor":
-        return _logical_xor(x, y)
     with ops.name_scope(None, _scope(kind), [x, y]) as name:
         if isinstance(y, SparseTensor):
             return _with_sparse(kind, x, y, name)
@@ -73,8 +72,6 @@ def binary(kind, x, y):
 
 def reflected(kind, y, x):
     """`x OP y` for a tensor `y`."""
-    if kind == "xor":
-        return _logical_xor(x, y)
     with ops.name_scope(None, _scope(kind), [x, y]) as name:
         x = ops.convert_to_tensor(x, dtype=y.dtype.base_dtype, name="x")
         return _FUNCTIONS[kind](x, y, name)
