@@ -1,8 +1,8 @@
 //! [`Buffer`]: the reference-counted bytes behind a tensor.
 //!
-//! A buffer is a view into storage that several buffers may share. Storage is one of three: a few bytes
-//! inside the header itself (scalars cost one allocation), an aligned [`Block`], or bytes that arrived from
-//! the network and stay where they are. Only storage with a single owner can be written.
+//! A buffer is a view into storage that several buffers may share. Storage is one of four: a few bytes
+//! inside the header itself (scalars cost one allocation), an aligned [`Block`], bytes that arrived from
+//! the network and stay where they are, or a program's own memory, borrowed for a run. Only storage with a single owner can be written.
 //!
 //! A view is an offset and a length, not an address: every access goes through the storage and gets its pointer from
 //! the very borrow that allows it ([`Storage::bytes`] from `&Storage`, [`Storage::bytes_mut`] from the `&mut Storage`
@@ -55,6 +55,8 @@ enum Storage {
     Inline(InlineBytes),
     Block(Block),
     Foreign(Bytes),
+    /// Memory of a program that may write to it again when the run that reads it has ended.
+    Borrowed(Bytes),
 }
 
 /// Aligned for every element type, but no more: wider alignment would make the allocator take its slow path, which
@@ -71,7 +73,7 @@ impl Storage {
         match self {
             Storage::Inline(InlineBytes(bytes)) => bytes,
             Storage::Block(block) => block.bytes(),
-            Storage::Foreign(bytes) => bytes,
+            Storage::Foreign(bytes) | Storage::Borrowed(bytes) => bytes,
         }
     }
 
@@ -81,7 +83,7 @@ impl Storage {
             Storage::Inline(InlineBytes(bytes)) => Some(bytes),
             Storage::Block(block) => Some(block.bytes_mut()),
             // Nobody sees a change of no bytes.
-            Storage::Foreign(bytes) => bytes.is_empty().then_some(&mut []),
+            Storage::Foreign(bytes) | Storage::Borrowed(bytes) => bytes.is_empty().then_some(&mut []),
         }
     }
 }
@@ -113,6 +115,18 @@ impl Buffer {
         Buffer { storage: Arc::new(Storage::Foreign(bytes)), offset: 0, len }
     }
 
+    /// Reads `bytes` without copying while a run lasts; whoever keeps them longer takes a copy
+    /// ([`Tensor::kept`](crate::Tensor::kept)).
+    pub fn borrowed(bytes: Bytes) -> Buffer {
+        let len = bytes.len();
+        Buffer { storage: Arc::new(Storage::Borrowed(bytes)), offset: 0, len }
+    }
+
+    /// Whether the bytes may change when the run that reads them has ended.
+    pub fn is_borrowed(&self) -> bool {
+        matches!(&*self.storage, Storage::Borrowed(_))
+    }
+
     /// Number of bytes.
     pub fn len(&self) -> usize {
         self.len
@@ -127,7 +141,9 @@ impl Buffer {
     /// goes through a message, since what is wrapped a hundred thousand times cannot be dropped.
     pub fn to_shared_bytes(&self) -> Bytes {
         match &*self.storage {
-            Storage::Foreign(bytes) => bytes.slice(self.offset..self.offset + self.len),
+            Storage::Foreign(bytes) | Storage::Borrowed(bytes) => {
+                bytes.slice(self.offset..self.offset + self.len)
+            }
             _ => Bytes::from_owner(self.clone()),
         }
     }

@@ -343,6 +343,14 @@ impl Tensor {
         }
     }
 
+    /// The tensor for whoever keeps it beyond the run it came into: a copy if its bytes are borrowed from the program.
+    pub fn kept(self) -> Result<Tensor> {
+        match &self.data {
+            Data::Plain(buffer) if buffer.is_borrowed() => self.deep_copy(),
+            _ => Ok(self),
+        }
+    }
+
     /// Roughly how many bytes the tensor's data takes.
     pub fn byte_size(&self) -> usize {
         match &self.data {

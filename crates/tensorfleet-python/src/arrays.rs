@@ -98,13 +98,18 @@ pub(crate) fn to_tensor(array: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Tens
     }
     let contiguous = contiguous(array)?;
     let owner = borrowed_bytes(&contiguous);
+    if dtype == DType::Bool {
+        // Only values that are bools get into such a tensor: its bytes cannot be written.
+        let bools: Vec<bool> = owner.as_ref().iter().map(|&byte| byte != 0).collect();
+        return Tensor::from_slice(&bools, &dims).or_raise(py);
+    }
     // Small values are copied: a reference to an array costs more than they do, and numpy reuses them soon.
     if owner.len <= 256 {
         let mut tensor = Tensor::allocate(dtype, shape).or_raise(py)?;
         tensor.make_bytes_mut().or_raise(py)?.copy_from_slice(owner.as_ref());
         return Ok(tensor);
     }
-    Tensor::from_buffer(dtype, shape, tensorfleet_core::Buffer::from_foreign(Bytes::from_owner(owner))).or_raise(py)
+    Tensor::from_buffer(dtype, shape, tensorfleet_core::Buffer::borrowed(Bytes::from_owner(owner))).or_raise(py)
 }
 
 fn contiguous<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {

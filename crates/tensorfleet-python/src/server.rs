@@ -10,6 +10,7 @@ use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::{ClusterDef, ConfigProto};
 
 use crate::errors::OrRaise;
+use crate::fork;
 
 /// How long calls under way may take when a server is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +23,16 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// A server of a task. It serves without the interpreter.
 #[pyclass(frozen, name = "Server", module = "tensorfleet._native")]
-struct PyServer(Server);
+struct PyServer(std::mem::ManuallyDrop<Server>);
+
+impl Drop for PyServer {
+    fn drop(&mut self) {
+        if !fork::is_forked() {
+            // SAFETY: dropped here and nowhere else, once.
+            unsafe { std::mem::ManuallyDrop::drop(&mut self.0) }
+        }
+    }
+}
 
 fn cluster(def: &[u8]) -> PyResult<ClusterSpec> {
     let def = ClusterDef::decode(def).map_err(|error| PyValueError::new_err(format!("cluster: {error}")))?;
@@ -34,9 +44,10 @@ impl PyServer {
     /// Starts the server of a task: when this returns, it listens.
     #[new]
     fn new(py: Python<'_>, cluster_def: &[u8], job: &str, task: u32, config: &[u8]) -> PyResult<PyServer> {
+        fork::check()?;
         let config = ConfigProto::decode(config).map_err(|error| PyValueError::new_err(format!("config: {error}")))?;
         let options = ServerOptions { config, ..ServerOptions::new(cluster(cluster_def)?, job, task) };
-        Ok(PyServer(py.detach(|| Server::start(options)).or_raise(py)?))
+        Ok(PyServer(std::mem::ManuallyDrop::new(py.detach(|| Server::start(options)).or_raise(py)?)))
     }
 
     /// What a client connects to.

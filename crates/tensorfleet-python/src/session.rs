@@ -15,6 +15,7 @@ use tensorfleet_proto::tensorflow::ConfigProto;
 
 use crate::arrays;
 use crate::errors::OrRaise;
+use crate::fork;
 use crate::graph::{PyGraph, endpoint};
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -69,6 +70,7 @@ impl PySession {
 
     /// The session, unless it is closed.
     pub(crate) fn get(&self) -> PyResult<Arc<Session>> {
+        fork::check()?;
         let session = self.session.lock().clone();
         session.ok_or_else(|| PyRuntimeError::new_err("Attempted to use a closed Session."))
     }
@@ -79,6 +81,7 @@ impl PySession {
     /// Opens a session on `target`, with a serialized `ConfigProto`. Waits for the server without the interpreter.
     #[new]
     fn new(py: Python<'_>, graph: &PyGraph, target: &str, config: &[u8]) -> PyResult<PySession> {
+        fork::check()?;
         let options = options_of(config)?;
         let opened = py.detach(|| Session::connect_with(target, &graph.graph, options)).or_raise(py)?;
         Ok(PySession::of(Arc::new(opened)))
@@ -140,6 +143,11 @@ impl PySession {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let session = self.session.lock().take();
         match session {
+            // It is the parent's.
+            Some(session) if fork::is_forked() => {
+                std::mem::forget(session);
+                Ok(())
+            }
             Some(session) => py.detach(|| session.close()).or_raise(py),
             None => Ok(()),
         }
@@ -150,6 +158,9 @@ impl Drop for PySession {
     /// Closing waits for a server; whoever drops the last reference to a session may hold the interpreter.
     fn drop(&mut self) {
         if let Some(session) = self.session.get_mut().take() {
+            if fork::is_forked() {
+                return std::mem::forget(session);
+            }
             Python::attach(|py| py.detach(|| drop(session)));
         }
     }

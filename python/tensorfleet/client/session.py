@@ -177,8 +177,6 @@ class Session(SessionInterface):
             values, metadata = self._native.run(feeds, plan.fetches, plan.targets, timeout, traced or False)
         except errors.OpError as error:
             raise errors.explained(error, self._graph) from None
-        except RuntimeError:
-            raise RuntimeError("Attempted to use a closed Session.") from None
         if run_metadata is not None and metadata is not None:
             run_metadata.ParseFromString(metadata)
         return plan.join(values)

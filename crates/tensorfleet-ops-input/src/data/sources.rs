@@ -43,7 +43,7 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 fn components(ctx: &Context<'_>) -> Result<Vec<Tensor>> {
-    (0..ctx.num_inputs()).map(|index| ctx.input(index).cloned()).collect()
+    (0..ctx.num_inputs()).map(|index| ctx.input(index)?.clone().kept()).collect()
 }
 
 /// One element.

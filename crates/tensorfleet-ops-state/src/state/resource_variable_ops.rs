@@ -168,7 +168,7 @@ fn assign(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let validate: bool = node.attr("validate_shape")?;
     Ok(KernelBox::from_fn(move |ctx| {
         let handle = handle_in(ctx.input(0)?)?;
-        let value = ctx.take_input(1)?;
+        let value = ctx.take_input(1)?.kept()?;
         let make = || Ok(Variable::new(handle.name(), value.dtype()));
         let variable = ctx.step.resources.get_or_create(handle.container(), handle.name(), make)?;
         ensure!(

@@ -343,7 +343,7 @@ fn check(declared: &[DType], outputs: Outputs) -> Result<Outputs> {
 
 fn stage(node: &NodeSpec<'_>) -> Result<KernelBox> {
     fn request(staging: &Arc<Staging>, mut ctx: AsyncContext, done: Done, resume: Resume<'_>) {
-        match (0..ctx.inputs.len()).map(|index| ctx.take_input(index)).collect::<Result<Tuple>>() {
+        match (0..ctx.inputs.len()).map(|index| ctx.take_input(index)?.kept()).collect::<Result<Tuple>>() {
             Ok(tuple) => staging.put(tuple, &ctx.step.cancellation, done, resume),
             Err(status) => done(Err(status), resume),
         }

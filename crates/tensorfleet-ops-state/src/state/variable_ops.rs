@@ -168,7 +168,7 @@ fn assign(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let validate: bool = node.attr("validate_shape")?;
     Ok(KernelBox::from_fn(move |ctx| {
         let variable = ctx.variable(0)?;
-        let value = ctx.take_input(1)?;
+        let value = ctx.take_input(1)?.kept()?;
         check_dtype(&variable, &value)?;
         // The old value goes after the lock is released.
         let _old = variable.update_or_init(|current| {

@@ -233,7 +233,7 @@ fn token_use(node: &NodeSpec<'_>) -> Result<TokenUse> {
 }
 
 fn components(ctx: &mut AsyncContext) -> Result<Tuple> {
-    (1..ctx.inputs.len()).map(|index| ctx.take_input(index)).collect()
+    (1..ctx.inputs.len()).map(|index| ctx.take_input(index)?.kept()).collect()
 }
 
 fn enqueue(node: &NodeSpec<'_>) -> Result<KernelBox> {
