@@ -86,24 +86,26 @@ impl Coordinator {
         self.0.state.lock().is_stopped
     }
 
-    /// Asks all threads to end.
-    pub fn request_stop(&self) {
-        self.stop(None);
+    /// Asks all threads to end. Whether nobody had before.
+    pub fn request_stop(&self) -> bool {
+        self.stop(None)
     }
 
     /// Asks all threads to end because of `error`. Only the first request's error is reported: those that follow come
-    /// from threads that were being stopped.
-    pub fn request_stop_with(&self, error: Status) {
-        self.stop(Some(error));
+    /// from threads that were being stopped. Whether this request is the first.
+    pub fn request_stop_with(&self, error: Status) -> bool {
+        self.stop(Some(error))
     }
 
-    fn stop(&self, error: Option<Status>) {
+    fn stop(&self, error: Option<Status>) -> bool {
         let mut state = self.0.state.lock();
-        if !state.is_stopped {
+        let is_first = !state.is_stopped;
+        if is_first {
             state.is_stopped = true;
             state.error = error.filter(|error| !self.0.clean_stop_codes.contains(&error.code()));
         }
         self.0.changed.notify_all();
+        is_first
     }
 
     /// Forgets that a stop was requested, and its error.
@@ -230,7 +232,13 @@ impl Coordinator {
         )))
     }
 
-    /// Waits until all threads have ended, or a stop was requested and this time has passed since. Whether they have.
+    /// Whether some of the threads that [`Coordinator::join`] would wait for still run.
+    pub fn has_live_threads(&self) -> bool {
+        self.0.state.lock().threads.iter().any(|thread| !thread.is_finished())
+    }
+
+    /// Waits until all threads have ended, a stop was requested and this time has passed since, or the program interrupts
+    /// the wait. Whether they have.
     pub(crate) fn wait_for_threads(&self, stop_grace_period: Duration) -> bool {
         let mut deadline = None;
         let mut state = self.0.state.lock();
@@ -244,6 +252,14 @@ impl Coordinator {
                 }
             }
             self.0.changed.wait_for(&mut state, POLL_INTERVAL);
+            if tensorfleet_core::interrupt::interval().is_some() {
+                // Whoever answers may need what a thread that waits for this lock holds, such as an interpreter.
+                let is_interrupted =
+                    parking_lot::MutexGuard::unlocked(&mut state, || tensorfleet_core::interrupt::check().is_err());
+                if is_interrupted {
+                    return false;
+                }
+            }
         }
         true
     }

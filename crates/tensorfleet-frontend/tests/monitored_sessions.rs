@@ -202,12 +202,12 @@ fn recovery_does_not_go_on_for_ever() -> Result<()> {
 struct Listener(Log);
 
 impl CheckpointSaverListener for Listener {
-    fn before_save(&mut self, _: &Session, step: i64) -> Result<()> {
+    fn before_save(&mut self, _: &Arc<Session>, step: i64) -> Result<()> {
         self.0.lock().unwrap().push(format!("before {step}"));
         Ok(())
     }
 
-    fn after_save(&mut self, _: &Session, step: i64) -> Result<bool> {
+    fn after_save(&mut self, _: &Arc<Session>, step: i64) -> Result<bool> {
         self.0.lock().unwrap().push(format!("after {step}"));
         Ok(step == 20)
     }

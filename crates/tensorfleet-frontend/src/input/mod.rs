@@ -11,4 +11,4 @@ pub use accumulator::ConditionalAccumulator;
 pub use batch::Batch;
 pub use input_producer::InputProducer;
 pub use queue::{Queue, QueueBuilder};
-pub use queue_runner::{QueueRunner, QueueRunnerBuilder};
+pub use queue_runner::{QueueRunner, QueueRunnerBuilder, RunnerThread};

@@ -43,6 +43,14 @@ pub struct QueueRunner {
     parts: Arc<Parts>,
 }
 
+/// What a thread of a [`QueueRunner`] does; see [`QueueRunner::threads`].
+pub struct RunnerThread {
+    /// What the thread is called.
+    pub name: String,
+    /// Its work.
+    pub work: Box<dyn FnOnce() -> Result<()> + Send>,
+}
+
 /// A queue runner without its graph, so that the graph can hold it.
 struct Parts {
     queue_name: String,
@@ -153,34 +161,47 @@ impl QueueRunner {
 
     /// Starts the threads, which the coordinator joins; nothing if they run in this session already.
     pub fn create_threads(&self, session: &Arc<Session>, coordinator: &Coordinator) -> Result<()> {
+        let threads = self.threads(session, coordinator);
+        let fillers = self.parts.enqueue.len();
+        for (started, RunnerThread { name, work }) in threads.into_iter().enumerate() {
+            coordinator.spawn(&name, work).inspect_err(|_| {
+                self.count_down(session, fillers.saturating_sub(started));
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The threads' work, for those who start them by themselves; none if they run in this session already. The last one closes
+    /// the queue when the coordinator stops.
+    pub fn threads(&self, session: &Arc<Session>, coordinator: &Coordinator) -> Vec<RunnerThread> {
         {
             let mut runs = self.parts.runs.lock();
             runs.retain(|(session, count)| session.strong_count() > 0 && *count > 0);
             if runs.iter().any(|(running, _)| is_of(running, session)) {
-                return Ok(());
+                return Vec::new();
             }
             runs.push((Arc::downgrade(session), self.parts.enqueue.len()));
         }
-        for (started, &enqueue) in self.parts.enqueue.iter().enumerate() {
+        let mut threads = Vec::with_capacity(self.parts.enqueue.len() + 1);
+        for &enqueue in &self.parts.enqueue {
             let enqueue = self.operation(enqueue);
             let name = format!("QueueRunnerThread-{}-{}", self.name(), enqueue.name());
             let (runner, running, coordinated) = (self.clone(), session.clone(), coordinator.clone());
-            let thread = move || runner.keep_filling(&running, &enqueue, &coordinated);
-            coordinator.spawn(&name, thread).inspect_err(|_| {
-                let missing = self.parts.enqueue.len() - started;
-                self.count_down(session, missing);
-            })?;
+            let work = Box::new(move || runner.keep_filling(&running, &enqueue, &coordinated));
+            threads.push(RunnerThread { name, work });
         }
         let name = format!("QueueRunnerThread-{}-close_on_stop", self.name());
         let (runner, session, coordinated) = (self.clone(), session.clone(), coordinator.clone());
-        coordinator.spawn(&name, move || {
+        let work = Box::new(move || {
             coordinated.wait_for_stop_or(|| !runner.runs_in(&session));
             if coordinated.should_stop() {
                 // The session may be closed, or the cluster gone: then nothing waits there any more.
                 let _ = session.run(runner.cancel_op());
             }
             Ok(())
-        })
+        });
+        threads.push(RunnerThread { name, work });
+        threads
     }
 
     fn runs_in(&self, session: &Arc<Session>) -> bool {

@@ -25,7 +25,7 @@
 //! What there is, by task:
 //!
 //! - **Changing variables**: the trait [`Optimizer`] with [`GradientDescent`], [`Momentum`], [`Adagrad`], [`Adadelta`],
-//!   [`RmsProp`], [`Adam`] and [`Ftrl`]; [`MinimizeOptions`]; [`UpdateRule`] for one of your own. Rates that change:
+//!   [`RmsProp`], [`Adam`], [`Ftrl`], [`AdagradDa`], [`ProximalGradientDescent`] and [`ProximalAdagrad`]; [`MinimizeOptions`]; [`UpdateRule`] for one of your own. Rates that change:
 //!   [`Graph::exponential_decay`](crate::Graph::exponential_decay) and its siblings. [`ExponentialMovingAverage`] of variables.
 //! - **Replication**: [`SyncReplicasOptimizer`] for workers in step, [`towers`] and [`average_gradients`] for several devices in
 //!   one graph. Workers at their own pace need nothing but
@@ -64,10 +64,10 @@ mod sync_replicas;
 mod towers;
 
 pub use crate::coordinator::Coordinator;
-pub use crate::input::{QueueRunner, QueueRunnerBuilder};
+pub use crate::input::{QueueRunner, QueueRunnerBuilder, RunnerThread};
 pub use checkpoint_state::{
-    CheckpointState, RestorePoint, checkpoint_exists, get_checkpoint_state, latest_checkpoint, restore_point,
-    update_checkpoint_state,
+    CheckpointState, RestorePoint, checkpoint_exists, get_checkpoint_state, get_checkpoint_state_of, latest_checkpoint,
+    latest_checkpoint_of, remove_checkpoint, restore_point, update_checkpoint_state, write_checkpoint_state,
 };
 pub use graph_pbtxt::write_graph;
 pub use hooks::{
@@ -80,15 +80,17 @@ pub use monitored_session::{MonitoredSession, MonitoredStep, StepContext};
 pub use monitored_training::MonitoredTrainingSession;
 pub use moving_average::ExponentialMovingAverage;
 pub use optimizer::{
-    Adadelta, Adagrad, Adam, Ftrl, GradientDescent, GradientsAndVariables, Hyperparameter, MinimizeOptions,
-    Momentum, Optimizer, OptimizerState, RmsProp, Slots, UpdateRule,
+    Adadelta, Adagrad, AdagradDa, Adam, Ftrl, GradientDescent, GradientsAndVariables, Hyperparameter,
+    MinimizeOptions, Momentum, Optimizer, OptimizerState, ProximalAdagrad, ProximalGradientDescent, RmsProp,
+    Slots, UpdateRule,
 };
 pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
+pub use meta_graph::MetaGraphSource;
 pub use saver::{SaveOptions, SavedVariable, Saver, SaverBuilder};
 pub use scaffold::Scaffold;
 pub use session_creator::{ChiefSessionCreator, SessionCreator, WorkerSessionCreator};
 pub use session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 pub use session_manager::{InitFn, Initialization, SessionManager};
-pub use supervisor::{Supervisor, SupervisorBuilder};
+pub use supervisor::{OpenOptions, Supervisor, SupervisorBuilder};
 pub use sync_replicas::{SyncReplicasHook, SyncReplicasOptimizer};
 pub use towers::{average_gradients, towers};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tensorfleet_core::{Result, Status, Tensor, notice};
+use tensorfleet_proto::tensorflow::RunMetadata;
 
 use super::backoff::Backoff;
 use super::session_creator::SessionCreator;
@@ -75,6 +76,24 @@ impl MonitoredSession {
         hooks: Vec<Box<dyn SessionHook>>,
     ) -> Result<MonitoredSession> {
         MonitoredSession::with_waits(Box::new(creator), hooks, STOP_GRACE_PERIOD, MAX_WAIT)
+    }
+
+    /// Like [`MonitoredSession::new`], with another time for threads to end after a stop.
+    pub fn with_stop_grace_period(
+        creator: Box<dyn SessionCreator>,
+        hooks: Vec<Box<dyn SessionHook>>,
+        stop_grace_period: Duration,
+    ) -> Result<MonitoredSession> {
+        MonitoredSession::with_waits(creator, hooks, stop_grace_period, MAX_WAIT)
+    }
+
+    /// Like [`MonitoredSession::singular`], with another time for threads to end after a stop.
+    pub fn singular_with_stop_grace_period(
+        creator: Box<dyn SessionCreator>,
+        hooks: Vec<Box<dyn SessionHook>>,
+        stop_grace_period: Duration,
+    ) -> Result<MonitoredSession> {
+        MonitoredSession::open(creator, hooks, stop_grace_period, MAX_WAIT, Recovery::Report)
     }
 
     /// A session that reports the loss of a task instead of recovering from it.
@@ -168,7 +187,7 @@ impl MonitoredSession {
 
     /// A run with nothing fed yet.
     pub fn step(&mut self) -> MonitoredStep<'_> {
-        MonitoredStep { session: self, feeds: Vec::new(), error: None }
+        MonitoredStep { session: self, feeds: Vec::new(), timeout: None, is_traced: false, error: None }
     }
 
     /// Runs a step that consists of several runs; the whole step is tried again after the loss of a task.
@@ -213,6 +232,11 @@ impl MonitoredSession {
             ended = ended.and(hook.end(&session));
         }
         ended.and(self.close_current())
+    }
+
+    /// Ends it after an error of the program: hooks are not told. The error of the first thread that failed.
+    pub fn abandon(mut self) -> Result<()> {
+        self.close_current()
     }
 
     /// Stops the threads and closes the session; the error of the first thread that failed.
@@ -303,6 +327,8 @@ impl Drop for MonitoredSession {
 pub struct MonitoredStep<'a> {
     session: &'a mut MonitoredSession,
     feeds: Vec<(Output, Tensor)>,
+    timeout: Option<Duration>,
+    is_traced: bool,
     /// The first thing that went wrong, reported by `run`.
     error: Option<Status>,
 }
@@ -317,16 +343,41 @@ impl MonitoredStep<'_> {
         self
     }
 
+    /// Gives up after this time with `DeadlineExceeded`, or after the longer time that a hook asks for.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Records the run, for the hooks and for [`MonitoredStep::run_recorded`].
+    pub fn traced(mut self) -> Self {
+        self.is_traced = true;
+        self
+    }
+
     /// Runs what `fetch` needs and what hooks ask for, in one run, and gives the values of `fetch`.
     pub fn run<F: Fetch>(self, fetch: F) -> Result<F::Value> {
-        let MonitoredStep { session, feeds, error } = self;
+        self.run_recorded(fetch).map(|(value, _)| value)
+    }
+
+    /// Like [`MonitoredStep::run`], with the record of the run if it, or a hook, has asked for one.
+    pub fn run_recorded<F: Fetch>(self, fetch: F) -> Result<(F::Value, Option<Arc<RunMetadata>>)> {
+        let MonitoredStep { session, feeds, timeout, is_traced, error } = self;
         if let Some(status) = error {
             return Err(status);
         }
         session.last_run += 1;
-        let number = Some(session.last_run);
-        session.recovering(|current, hooks| run_with_hooks(current, hooks, &fetch, &feeds, number))
+        let how = How { timeout, is_traced, number: Some(session.last_run) };
+        session.recovering(|current, hooks| run_with_hooks(current, hooks, &fetch, &feeds, &how))
     }
+}
+
+/// How a run goes, besides what it feeds and fetches.
+#[derive(Clone, Copy, Default)]
+struct How {
+    timeout: Option<Duration>,
+    is_traced: bool,
+    number: Option<u64>,
 }
 
 /// A step of several runs; see [`MonitoredSession::run_step`].
@@ -343,7 +394,12 @@ impl StepContext<'_> {
 
     /// A run with the hooks.
     pub fn run_with_hooks<F: Fetch>(&mut self, fetch: F) -> Result<F::Value> {
-        run_with_hooks(self.current, self.hooks, &fetch, &[], None)
+        self.feed_with_hooks(&[], fetch)
+    }
+
+    /// A run with the hooks, and with values in place of outputs.
+    pub fn feed_with_hooks<F: Fetch>(&mut self, feeds: &[(Output, Tensor)], fetch: F) -> Result<F::Value> {
+        run_with_hooks(self.current, self.hooks, &fetch, feeds, &How::default()).map(|(value, _)| value)
     }
 
     /// Ends the training loop after this step.
@@ -357,8 +413,8 @@ fn run_with_hooks<F: Fetch>(
     hooks: &mut [Box<dyn SessionHook>],
     fetch: &F,
     feeds: &[(Output, Tensor)],
-    number: Option<u64>,
-) -> Result<F::Value> {
+    how: &How,
+) -> Result<(F::Value, Option<Arc<RunMetadata>>)> {
     if current.is_stop_requested {
         return Err(Status::failed_precondition(
             "Run called even after should_stop requested: ask should_stop before each run",
@@ -367,19 +423,27 @@ fn run_with_hooks<F: Fetch>(
     let context = RunContext::new(current.session.clone());
     let args = hooks.iter_mut().map(|hook| hook.before_run(&context)).collect::<Result<Vec<RunArgs>>>()?;
     let mut step = current.session.step();
-    if let Some(number) = number {
+    if let Some(number) = how.number {
         step = step.number(number);
+    }
+    if let Some(timeout) = args.iter().map(|args| args.timeout).chain([how.timeout]).max().flatten() {
+        step = step.timeout(timeout);
     }
     let mut fed: Vec<&Output> = Vec::new();
     for (output, value) in feeds.iter().chain(args.iter().flat_map(|args| &args.feeds)) {
         step = feed_once(step, &mut fed, output, value)?;
     }
-    let (value, values): (F::Value, Vec<RunValues>) = step.run((fetch, &args))?;
-    for (hook, values) in hooks.iter_mut().zip(&values) {
+    let is_traced = how.is_traced || args.iter().any(|args| args.is_traced);
+    let ((value, mut values), metadata): ((F::Value, Vec<RunValues>), _) = match is_traced {
+        true => step.run_traced((fetch, &args)).map(|(values, record)| (values, Some(Arc::new(record))))?,
+        false => (step.run((fetch, &args))?, None),
+    };
+    for (hook, values) in hooks.iter_mut().zip(&mut values) {
+        values.metadata.clone_from(&metadata);
         hook.after_run(&context, values)?;
     }
     current.is_stop_requested |= context.stop_requested();
-    Ok(value)
+    Ok((value, metadata))
 }
 
 fn feed_once<'s, 'f>(

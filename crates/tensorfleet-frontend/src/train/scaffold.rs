@@ -67,7 +67,7 @@ impl Scaffold {
     }
 
     /// Called after the init operation.
-    pub fn init_fn(self, init_fn: impl Fn(&Session) -> Result<()> + Send + Sync + 'static) -> Scaffold {
+    pub fn init_fn(self, init_fn: impl Fn(&Arc<Session>) -> Result<()> + Send + Sync + 'static) -> Scaffold {
         let init_fn: InitFn = Arc::new(init_fn);
         self.with(|parts| parts.init.init_fn = Some(init_fn))
     }
@@ -132,7 +132,7 @@ impl Scaffold {
             // As in TensorFlow, each parameter server writes its own part.
             parts.init.saver = Some(Saver::builder(graph).sharded(true).build()?);
         }
-        let manager = SessionManager::with_ready_op(graph, parts.ready_op.clone())?
+        let manager = SessionManager::with_ready_op(graph, parts.ready_op.clone())
             .ready_for_local_init_op(parts.ready_for_local_init_op.clone())
             .local_init_op(parts.local_init_op.clone())
             .local_init_feeds(parts.local_init_feeds.clone());

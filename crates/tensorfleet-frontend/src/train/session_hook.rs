@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tensorfleet_core::{Result, Status, Tensor};
+use tensorfleet_proto::tensorflow::RunMetadata;
 
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, IntoTensor, Operation, Output};
@@ -100,6 +102,8 @@ pub struct RunArgs {
     pub(crate) fetches: Vec<Output>,
     pub(crate) targets: Vec<Operation>,
     pub(crate) feeds: Vec<(Output, Tensor)>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) is_traced: bool,
     /// The first thing that went wrong, reported before the run.
     pub(crate) error: Option<Status>,
 }
@@ -128,6 +132,18 @@ impl RunArgs {
         self
     }
 
+    /// Gives the run at least this time, if it is limited at all.
+    pub fn timeout(mut self, timeout: Duration) -> RunArgs {
+        self.timeout = self.timeout.max(Some(timeout));
+        self
+    }
+
+    /// Records the run; [`RunValues::metadata`] has the record.
+    pub fn traced(mut self) -> RunArgs {
+        self.is_traced = true;
+        self
+    }
+
     /// Feeds `value` in place of `output`. A literal takes the dtype of the output.
     pub fn feed(mut self, output: &Output, value: impl IntoTensor) -> RunArgs {
         match output.adapted(value) {
@@ -152,7 +168,7 @@ impl Fetch for RunArgs {
 
     fn take(&self, results: &mut Results) -> Result<RunValues> {
         let tensors = self.fetches.iter().map(|_| results.next_tensor()).collect::<Result<_>>()?;
-        Ok(RunValues { tensors })
+        Ok(RunValues { tensors, metadata: None })
     }
 }
 
@@ -161,12 +177,18 @@ impl Fetch for RunArgs {
 #[derive(Clone, Debug, Default)]
 pub struct RunValues {
     tensors: Vec<Tensor>,
+    pub(crate) metadata: Option<Arc<RunMetadata>>,
 }
 
 impl RunValues {
     /// All of them.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
+    }
+
+    /// The record of the run, if somebody asked for it.
+    pub fn metadata(&self) -> Option<&RunMetadata> {
+        self.metadata.as_deref()
     }
 
     /// The one that was asked for as number `index`.

@@ -43,7 +43,7 @@ const READINESS_TIMEOUT: Duration = Duration::from_secs(60);
 const SHORTEST_CONNECT: Duration = Duration::from_secs(1);
 
 /// A function that initialises what an operation cannot; see [`Initialization`].
-pub type InitFn = Arc<dyn Fn(&Session) -> Result<()> + Send + Sync>;
+pub type InitFn = Arc<dyn Fn(&Arc<Session>) -> Result<()> + Send + Sync>;
 
 /// How a chief makes a model ready; see [`SessionManager::prepare_session`].
 #[derive(Clone, Default)]
@@ -88,8 +88,6 @@ pub struct SessionManager {
     ready_for_local_init_op: Option<Output>,
     local_init_op: Option<Operation>,
     local_init_feeds: Vec<(Output, Tensor)>,
-    /// The names of global variables without a value; absent if there are no variables.
-    uninitialized: Option<Output>,
     recovery_wait: Duration,
     max_wait: Duration,
 }
@@ -98,26 +96,20 @@ impl SessionManager {
     /// A manager of a model that is ready when all its variables are initialised.
     pub fn new(graph: &Graph) -> Result<SessionManager> {
         let ready = graph.report_uninitialized_variables()?;
-        SessionManager::with_ready_op(graph, Some(ready))
+        Ok(SessionManager::with_ready_op(graph, Some(ready)))
     }
 
     /// A manager of a model that is ready when `ready_op` gives no name; always, if there is none.
-    pub fn with_ready_op(graph: &Graph, ready_op: Option<Output>) -> Result<SessionManager> {
-        let globals = graph.global_variables();
-        let uninitialized = match globals.is_empty() {
-            true => None,
-            false => Some(graph.report_uninitialized_variables_of(&globals)?),
-        };
-        Ok(SessionManager {
+    pub fn with_ready_op(graph: &Graph, ready_op: Option<Output>) -> SessionManager {
+        SessionManager {
             graph: graph.clone(),
             ready_op,
             ready_for_local_init_op: None,
             local_init_op: None,
             local_init_feeds: Vec::new(),
-            uninitialized,
             recovery_wait: RECOVERY_WAIT,
             max_wait: MAX_WAIT,
-        })
+        }
     }
 
     /// Gives the names of what must be ready before the local initialisation may run.
@@ -159,9 +151,10 @@ impl SessionManager {
         options: &SessionOptions,
     ) -> Result<Arc<Session>> {
         let session = self.connect(master, options)?;
-        let restored = self.restore(&session, init)?;
+        let living = || LivingModel::find(&self.graph, master, options);
+        let restored = self.restore(&session, init, &living)?;
         if matches!(restored, Restored::Nothing) {
-            self.initialize(&session, init)?;
+            self.initialize(&session, init, &living)?;
         }
         let origin = || match &restored {
             Restored::From(path) => format!("restoring {path}"),
@@ -190,7 +183,7 @@ impl SessionManager {
         options: &SessionOptions,
     ) -> Result<(Arc<Session>, bool)> {
         let session = self.connect(master, options)?;
-        let restored = self.restore(&session, init)?;
+        let restored = self.restore(&session, init, &|| LivingModel::find(&self.graph, master, options))?;
         let local = self.try_local_init(&session)?;
         let path = match restored {
             Restored::From(path) => path,
@@ -273,7 +266,7 @@ impl SessionManager {
     }
 
     /// Restores the newest checkpoint that can be, unless the model that is there is as new.
-    fn restore(&self, session: &Session, init: &Initialization) -> Result<Restored> {
+    fn restore(&self, session: &Session, init: &Initialization, living: FindModel<'_>) -> Result<Restored> {
         let Some(saver) = &init.saver else { return Ok(Restored::Nothing) };
         if let Some(path) = &init.checkpoint_filename_with_path {
             saver.restore(session, path)?;
@@ -292,9 +285,8 @@ impl SessionManager {
             }
         };
         if !init.overwrite
-            && let Some(model) = LivingModel::of(&self.graph)?
-            && self.is_alive(session)?
-            && model.is_newest(session, &candidates)?
+            && let Some(model) = living()?
+            && model.is_newest(&candidates)
         {
             saver.recover_last_checkpoints(&candidates.own());
             return Ok(Restored::Living);
@@ -323,13 +315,13 @@ impl SessionManager {
         }
     }
 
-    fn initialize(&self, session: &Session, init: &Initialization) -> Result<()> {
+    fn initialize(&self, session: &Arc<Session>, init: &Initialization, living: FindModel<'_>) -> Result<()> {
         if init.init_op.is_none() && init.init_fn.is_none() && self.local_init_op.is_none() {
             return Err(Status::failed_precondition(
                 "Model is not initialized and no init_op or init_fn or local_init_op was given",
             ));
         }
-        if !init.overwrite && self.is_alive(session)? {
+        if !init.overwrite && living()?.is_some() {
             notice::warn(
                 "no checkpoint was found, but all variables have values: a chief before this one has initialised them, \
                  and they are taken as they are. To start afresh, restart the parameter servers or reset them \
@@ -343,14 +335,6 @@ impl SessionManager {
         match &init.init_fn {
             Some(init_fn) => init_fn(session),
             None => Ok(()),
-        }
-    }
-
-    /// Whether there are variables and all of them have values.
-    fn is_alive(&self, session: &Session) -> Result<bool> {
-        match &self.uninitialized {
-            Some(op) => Ok(matches!(self.readiness(session, Some(op))?, Readiness::Ready)),
-            None => Ok(false),
         }
     }
 
@@ -390,6 +374,9 @@ impl SessionManager {
 fn is_uninitialized(error: &Status) -> bool {
     error.code() == Code::FailedPrecondition && error.text().contains("ninitialized")
 }
+
+/// Looks for the model that the servers have.
+type FindModel<'a> = &'a dyn Fn() -> Result<Option<LivingModel>>;
 
 /// Where a model has come from.
 enum Restored {

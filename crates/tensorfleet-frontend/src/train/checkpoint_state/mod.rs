@@ -60,6 +60,22 @@ pub fn get_checkpoint_state(dir: &str) -> Result<Option<CheckpointState>> {
     read_state(dir, STATE_FILE)
 }
 
+/// Reads a state file of any name; see [`get_checkpoint_state`].
+pub fn get_checkpoint_state_of(dir: &str, filename: &str) -> Result<Option<CheckpointState>> {
+    read_state(dir, filename)
+}
+
+/// Writes a state file of any name, with all that there is to say; see [`update_checkpoint_state`]. The newest checkpoint is added
+/// to the others if it is missing there.
+pub fn write_checkpoint_state(dir: &str, filename: &str, state: CheckpointState) -> Result<()> {
+    write_state(dir, filename, state)
+}
+
+/// Removes the files of a checkpoint: data, index and graph, whose file ends in `meta_suffix`.
+pub fn remove_checkpoint(prefix: &str, meta_suffix: &str) {
+    super::saver::remove_checkpoint(prefix, meta_suffix);
+}
+
 /// Reads a state file of another name than `checkpoint`.
 pub(crate) fn read_state(dir: &str, filename: &str) -> Result<Option<CheckpointState>> {
     match look(dir, filename)? {
@@ -233,7 +249,12 @@ pub fn checkpoint_exists(prefix: &str) -> bool {
 /// # Ok::<(), tensorfleet::Status>(())
 /// ```
 pub fn latest_checkpoint(dir: &str) -> Result<Option<String>> {
-    let Some(mut candidates) = Candidates::of(dir, STATE_FILE)? else { return Ok(None) };
+    latest_checkpoint_of(dir, STATE_FILE)
+}
+
+/// Like [`latest_checkpoint`], with a state file of any name.
+pub fn latest_checkpoint_of(dir: &str, filename: &str) -> Result<Option<String>> {
+    let Some(mut candidates) = Candidates::of(dir, filename)? else { return Ok(None) };
     let newest = candidates.find(CheckpointReader::check_files);
     if let Some(warning) = candidates.warning(newest.as_deref()) {
         warn!("{warning}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::{Result, Status, notice};
 
-use super::step::{due_step, global_step_of, not_begun, step_now};
+use super::step::{due_step, global_step_or, not_begun, step_now};
 use super::timer::{Every, Timer};
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
@@ -12,6 +12,7 @@ use crate::session::Session;
 use crate::summary::{FileWriter, SessionStatus};
 use crate::train::checkpoint_state::{checkpoint_exists, newest_complete};
 use crate::train::graph_pbtxt::write_graph;
+use crate::train::meta_graph;
 use crate::train::saver::Saver;
 use crate::train::scaffold::Scaffold;
 use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
@@ -27,19 +28,19 @@ pub trait CheckpointSaverListener: Send {
     }
 
     /// Called before a save.
-    fn before_save(&mut self, session: &Session, global_step: i64) -> Result<()> {
+    fn before_save(&mut self, session: &Arc<Session>, global_step: i64) -> Result<()> {
         let _ = (session, global_step);
         Ok(())
     }
 
     /// Called after a save; `true` ends the training loop.
-    fn after_save(&mut self, session: &Session, global_step: i64) -> Result<bool> {
+    fn after_save(&mut self, session: &Arc<Session>, global_step: i64) -> Result<bool> {
         let _ = (session, global_step);
         Ok(false)
     }
 
     /// Called when the session ends without an error.
-    fn end(&mut self, session: &Session, global_step: i64) -> Result<()> {
+    fn end(&mut self, session: &Arc<Session>, global_step: i64) -> Result<()> {
         let _ = (session, global_step);
         Ok(())
     }
@@ -56,6 +57,7 @@ pub trait CheckpointSaverListener: Send {
 ///     CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Every, MonitoredSession, Saver,
 ///     latest_checkpoint,
 /// };
+/// use std::sync::Arc;
 /// use tensorfleet::{Graph, Result, Session};
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let dir = directory.path().to_str().unwrap();
@@ -64,7 +66,7 @@ pub trait CheckpointSaverListener: Send {
 /// struct UntilFour;
 ///
 /// impl CheckpointSaverListener for UntilFour {
-///     fn after_save(&mut self, _: &Session, global_step: i64) -> Result<bool> {
+///     fn after_save(&mut self, _: &Arc<Session>, global_step: i64) -> Result<bool> {
 ///         Ok(global_step >= 4)
 ///     }
 /// }
@@ -95,6 +97,7 @@ pub struct CheckpointSaverHook {
 enum SaverSource {
     Saver(Saver),
     Scaffold(Scaffold),
+    By(Box<dyn Fn() -> Result<Saver> + Send>),
 }
 
 impl CheckpointSaverHook {
@@ -110,6 +113,15 @@ impl CheckpointSaverHook {
         scaffold: &Scaffold,
     ) -> Result<CheckpointSaverHook> {
         CheckpointSaverHook::from_source(checkpoint_dir, every, SaverSource::Scaffold(scaffold.clone()))
+    }
+
+    /// Saves with the saver that a function gives, which is asked when there is a session.
+    pub fn with_saver_by(
+        checkpoint_dir: &str,
+        every: Every,
+        saver: impl Fn() -> Result<Saver> + Send + 'static,
+    ) -> Result<CheckpointSaverHook> {
+        CheckpointSaverHook::from_source(checkpoint_dir, every, SaverSource::By(Box::new(saver)))
     }
 
     fn from_source(checkpoint_dir: &str, every: Every, saver: SaverSource) -> Result<CheckpointSaverHook> {
@@ -137,6 +149,12 @@ impl CheckpointSaverHook {
         self
     }
 
+    /// Reads this instead of the graph's global step.
+    pub fn global_step(mut self, step: &Output) -> CheckpointSaverHook {
+        self.global_step = Some(step.clone());
+        self
+    }
+
     fn step(&self) -> Result<&Output> {
         self.global_step.as_ref().ok_or_else(|| not_begun("CheckpointSaverHook"))
     }
@@ -149,6 +167,7 @@ impl CheckpointSaverHook {
         let saver = match &self.saver {
             SaverSource::Saver(saver) => Some(saver.clone()),
             SaverSource::Scaffold(scaffold) => scaffold.get_saver(),
+            SaverSource::By(saver) => Some(saver()?),
         };
         saver.ok_or_else(|| {
             Status::failed_precondition(
@@ -158,7 +177,7 @@ impl CheckpointSaverHook {
     }
 
     /// Saves; whether a listener wants training to end.
-    fn save(&mut self, session: &Session, step: i64) -> Result<bool> {
+    fn save(&mut self, session: &Arc<Session>, step: i64) -> Result<bool> {
         self.listeners.iter_mut().try_for_each(|listener| listener.before_save(session, step))?;
         let path = self.saver()?.save(session, &self.save_path, Some(step))?;
         notice::info(format!("Saving checkpoints for {step} into {path}"));
@@ -182,7 +201,7 @@ impl CheckpointSaverHook {
 
 impl SessionHook for CheckpointSaverHook {
     fn begin(&mut self, graph: &Graph) -> Result<()> {
-        self.global_step = Some(global_step_of(graph, "CheckpointSaverHook")?);
+        self.global_step = Some(global_step_or(self.global_step.take(), graph, "CheckpointSaverHook")?);
         self.writer = Some(FileWriter::shared(&self.checkpoint_dir)?);
         self.listeners.iter_mut().try_for_each(|listener| listener.begin())
     }
@@ -191,6 +210,9 @@ impl SessionHook for CheckpointSaverHook {
         if !self.has_written_graph {
             write_graph(session.graph(), &self.checkpoint_dir, "graph.pbtxt")?;
             self.writer()?.add_graph(session.graph())?;
+            let saver = self.saver()?;
+            let def = meta_graph::with_shapes(session.graph(), Some(saver.saver_def()))?;
+            self.writer()?.add_meta_graph(&def, 0)?;
             self.has_written_graph = true;
         }
         let step = step_now(session, self.step()?)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tensorfleet_core::{Result, Status, notice};
 
-use super::step::{global_step_of, not_begun, step_now};
+use super::step::{global_step_or, not_begun, step_now};
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
 use crate::session::Session;
@@ -42,12 +42,18 @@ impl GlobalStepWaiterHook {
     pub fn new(wait_until_step: i64) -> GlobalStepWaiterHook {
         GlobalStepWaiterHook { wait_until_step, global_step: None, coordinator: None, is_started: false }
     }
+
+    /// Reads this instead of the graph's global step.
+    pub fn global_step(mut self, step: &Output) -> GlobalStepWaiterHook {
+        self.global_step = Some(step.clone());
+        self
+    }
 }
 
 impl SessionHook for GlobalStepWaiterHook {
     fn begin(&mut self, graph: &Graph) -> Result<()> {
         self.is_started = self.wait_until_step <= 0;
-        self.global_step = Some(global_step_of(graph, "GlobalStepWaiterHook")?);
+        self.global_step = Some(global_step_or(self.global_step.take(), graph, "GlobalStepWaiterHook")?);
         Ok(())
     }
 

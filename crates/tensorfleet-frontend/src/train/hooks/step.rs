@@ -20,6 +20,14 @@ pub(super) fn global_step_of(graph: &Graph, hook: &str) -> Result<Output> {
     step.value().check()
 }
 
+/// The step that a hook was told to read, or that of the graph.
+pub(super) fn global_step_or(told: Option<Output>, graph: &Graph, hook: &str) -> Result<Output> {
+    match told {
+        Some(step) => Ok(step),
+        None => global_step_of(graph, hook),
+    }
+}
+
 /// The number that a read of the global step gave.
 pub(crate) fn step_number(tensor: &Tensor) -> Result<i64> {
     match tensor.dtype() {

@@ -2,7 +2,7 @@
 
 use tensorfleet_core::{Result, notice};
 
-use super::step::{due_step, global_step_of, not_begun};
+use super::step::{due_step, global_step_or, not_begun};
 use super::timer::{Every, Timer};
 use crate::graph::{Graph, Output};
 use crate::summary::FileWriter;
@@ -43,6 +43,12 @@ impl StepCounterHook {
         self
     }
 
+    /// Reads this instead of the graph's global step.
+    pub fn global_step(mut self, step: &Output) -> StepCounterHook {
+        self.global_step = Some(step.clone());
+        self
+    }
+
     fn step(&self) -> Result<&Output> {
         self.global_step.as_ref().ok_or_else(|| not_begun("StepCounterHook"))
     }
@@ -61,7 +67,7 @@ fn six_digits(number: f64) -> String {
 
 impl SessionHook for StepCounterHook {
     fn begin(&mut self, graph: &Graph) -> Result<()> {
-        self.global_step = Some(global_step_of(graph, "StepCounterHook")?);
+        self.global_step = Some(global_step_or(self.global_step.take(), graph, "StepCounterHook")?);
         self.writer = self.output_dir.as_deref().map(FileWriter::shared).transpose()?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::{Result, notice};
 
-use super::step::{global_step_of, not_begun, step_now, step_number};
+use super::step::{global_step_or, not_begun, step_now, step_number};
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
 use crate::session::Session;
@@ -49,6 +49,12 @@ impl StopAtStepHook {
         StopAtStepHook { goal: Goal::NumSteps(num_steps), global_step: None }
     }
 
+    /// Reads this instead of the graph's global step.
+    pub fn global_step(mut self, step: &Output) -> StopAtStepHook {
+        self.global_step = Some(step.clone());
+        self
+    }
+
     fn step(&self) -> Result<&Output> {
         self.global_step.as_ref().ok_or_else(|| not_begun("StopAtStepHook"))
     }
@@ -56,7 +62,7 @@ impl StopAtStepHook {
 
 impl SessionHook for StopAtStepHook {
     fn begin(&mut self, graph: &Graph) -> Result<()> {
-        self.global_step = Some(global_step_of(graph, "StopAtStepHook")?);
+        self.global_step = Some(global_step_or(self.global_step.take(), graph, "StopAtStepHook")?);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensorfleet_core::Result;
 
-use super::step::{global_step_of, not_begun, step_now, step_number};
+use super::step::{global_step_or, not_begun, step_now, step_number};
 use super::timer::{Every, Timer};
 use crate::graph::{Graph, Output};
 use crate::session::Session;
@@ -50,6 +50,7 @@ pub struct SummarySaverHook {
 enum Source {
     Op(Output),
     Scaffold(Scaffold),
+    By(Box<dyn Fn() -> Result<Option<Output>> + Send>),
 }
 
 impl SummarySaverHook {
@@ -61,6 +62,15 @@ impl SummarySaverHook {
     /// Records the summaries of a scaffold; nothing, if it has none.
     pub fn with_scaffold(every: Every, output_dir: &str, scaffold: &Scaffold) -> Result<SummarySaverHook> {
         SummarySaverHook::from_source(every, output_dir, Source::Scaffold(scaffold.clone()))
+    }
+
+    /// Records what a function names, which is asked before each run that records; nothing, if it names nothing.
+    pub fn with_summary_by(
+        every: Every,
+        output_dir: &str,
+        summary_op: impl Fn() -> Result<Option<Output>> + Send + 'static,
+    ) -> Result<SummarySaverHook> {
+        SummarySaverHook::from_source(every, output_dir, Source::By(Box::new(summary_op)))
     }
 
     fn from_source(every: Every, output_dir: &str, source: Source) -> Result<SummarySaverHook> {
@@ -75,6 +85,12 @@ impl SummarySaverHook {
         })
     }
 
+    /// Reads this instead of the graph's global step.
+    pub fn global_step(mut self, step: &Output) -> SummarySaverHook {
+        self.global_step = Some(step.clone());
+        self
+    }
+
     fn step(&self) -> Result<&Output> {
         self.global_step.as_ref().ok_or_else(|| not_begun("SummarySaverHook"))
     }
@@ -86,7 +102,7 @@ impl SummarySaverHook {
 
 impl SessionHook for SummarySaverHook {
     fn begin(&mut self, graph: &Graph) -> Result<()> {
-        self.global_step = Some(global_step_of(graph, "SummarySaverHook")?);
+        self.global_step = Some(global_step_or(self.global_step.take(), graph, "SummarySaverHook")?);
         self.writer = Some(FileWriter::shared(&self.output_dir)?);
         Ok(())
     }
@@ -94,13 +110,17 @@ impl SessionHook for SummarySaverHook {
     fn before_run(&mut self, _: &RunContext) -> Result<RunArgs> {
         self.is_requested = self.next_step.is_none_or(|step| self.timer.is_due(step));
         let args = RunArgs::new().fetch(self.step()?);
+        if !self.is_requested {
+            return Ok(args);
+        }
         let summaries = match &self.source {
             Source::Op(summary_op) => Some(summary_op.clone()),
             Source::Scaffold(scaffold) => scaffold.get_summary_op(),
+            Source::By(summary_op) => summary_op()?,
         };
         match summaries {
-            Some(summaries) if self.is_requested => Ok(args.fetch(&summaries)),
-            _ => Ok(args),
+            Some(summaries) => Ok(args.fetch(&summaries)),
+            None => Ok(args),
         }
     }
 

@@ -13,6 +13,8 @@ mod files;
 mod nodes;
 mod retention;
 
+pub(super) use self::files::remove_checkpoint;
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -432,6 +434,22 @@ impl Saver {
     /// The checkpoints this saver has written and not deleted, oldest first.
     pub fn last_checkpoints(&self) -> Vec<String> {
         self.retention.lock().last_checkpoints()
+    }
+
+    /// The checkpoints this saver has written and not deleted, oldest first, and when each was made, in seconds since 1970.
+    pub fn last_checkpoints_with_time(&self) -> Vec<(String, f64)> {
+        self.retention.lock().last_checkpoints_with_time()
+    }
+
+    /// Replaces what [`Saver::last_checkpoints_with_time`] gives.
+    pub fn set_last_checkpoints_with_time(&self, checkpoints: Vec<(String, f64)>) {
+        self.retention.lock().set_last_checkpoints(checkpoints);
+    }
+
+    /// Writes step numbers with eight digits, so that file names sort by step.
+    pub fn pad_step_number(mut self, pad: bool) -> Saver {
+        self.pad_step_number = pad;
+        self
     }
 
     /// Takes over checkpoints of an earlier program, oldest first, so that they are deleted in their turn. Those that do

@@ -90,6 +90,15 @@ impl Retention {
         self.last.iter().map(|(path, _)| path.clone()).collect()
     }
 
+    pub(super) fn last_checkpoints_with_time(&self) -> Vec<(String, f64)> {
+        self.last.clone()
+    }
+
+    pub(super) fn set_last_checkpoints(&mut self, checkpoints: Vec<(String, f64)>) {
+        self.recovered.clear();
+        self.last = checkpoints;
+    }
+
     pub(super) fn names(&self, prefix: &str) -> bool {
         let wanted = resolved(prefix);
         self.last.iter().any(|(path, _)| resolved(path) == wanted)

@@ -4,9 +4,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tensorfleet_core::{Result, Status, ensure};
+use tensorfleet_core::{Result, Status, Tensor, ensure};
 
-use super::{Chief, Supervisor};
+use super::{Chief, StepCounter, Supervisor};
 use crate::coordinator::{Coordinator, STOP_GRACE_PERIOD};
 use crate::graph::{Graph, IntoTensor, Operation, Output, Variable};
 use crate::session::{Session, SessionOptions};
@@ -21,12 +21,15 @@ pub struct SupervisorBuilder {
     is_chief: bool,
     logdir: Option<String>,
     init: Initialization,
-    local_init_op: Option<Operation>,
-    ready_op: Option<Output>,
+    init_op: Choice<Operation>,
+    local_init_op: Choice<Operation>,
+    ready_op: Choice<Output>,
     ready_for_local_init_op: Option<Output>,
+    local_init_feeds: Vec<(Output, Tensor)>,
     summary_op: Choice<Output>,
     saver: Choice<Saver>,
-    global_step: Option<Variable>,
+    global_step: Choice<Variable>,
+    counter: Option<StepCounter>,
     save_model: Option<Duration>,
     save_summaries: Option<Duration>,
     recovery_wait: Duration,
@@ -34,6 +37,8 @@ pub struct SupervisorBuilder {
     stop_grace: Duration,
     checkpoint_basename: String,
     config: SessionOptions,
+    coordinator: Option<Coordinator>,
+    writer: Choice<FileWriter>,
     /// The first thing that went wrong, reported by `build`.
     error: Option<Status>,
 }
@@ -43,6 +48,12 @@ enum Choice<T> {
     Default,
     Given(T),
     Nothing,
+}
+
+impl<T: Clone> From<Option<&T>> for Choice<T> {
+    fn from(given: Option<&T>) -> Choice<T> {
+        given.map_or(Choice::Nothing, |value| Choice::Given(value.clone()))
+    }
 }
 
 impl<T> Choice<T> {
@@ -62,12 +73,15 @@ impl SupervisorBuilder {
             is_chief: true,
             logdir: None,
             init: Initialization::default(),
-            local_init_op: None,
-            ready_op: None,
+            init_op: Choice::Default,
+            local_init_op: Choice::Default,
+            ready_op: Choice::Default,
             ready_for_local_init_op: None,
+            local_init_feeds: Vec::new(),
             summary_op: Choice::Default,
             saver: Choice::Default,
-            global_step: None,
+            global_step: Choice::Default,
+            counter: None,
             save_model: Some(Duration::from_secs(600)),
             save_summaries: Some(Duration::from_secs(120)),
             recovery_wait: RECOVERY_WAIT,
@@ -75,6 +89,8 @@ impl SupervisorBuilder {
             stop_grace: STOP_GRACE_PERIOD,
             checkpoint_basename: "model.ckpt".to_string(),
             config: SessionOptions::default(),
+            coordinator: None,
+            writer: Choice::Default,
             error: None,
         }
     }
@@ -91,9 +107,10 @@ impl SupervisorBuilder {
         self
     }
 
-    /// Initialises the model if there is no checkpoint; all global variables' initialisers, if nothing is said.
-    pub fn init_op(mut self, init_op: &Operation) -> Self {
-        self.init.init_op = Some(init_op.clone());
+    /// Initialises the model if there is no checkpoint; all global variables' initialisers, if nothing is said, nothing if
+    /// `None`.
+    pub fn init_op<'a>(mut self, init_op: impl Into<Option<&'a Operation>>) -> Self {
+        self.init_op = Choice::from(init_op.into());
         self
     }
 
@@ -107,7 +124,7 @@ impl SupervisorBuilder {
     }
 
     /// Called after the init operation.
-    pub fn init_fn(mut self, init_fn: impl Fn(&Session) -> Result<()> + Send + Sync + 'static) -> Self {
+    pub fn init_fn(mut self, init_fn: impl Fn(&Arc<Session>) -> Result<()> + Send + Sync + 'static) -> Self {
         let init_fn: InitFn = Arc::new(init_fn);
         self.init.init_fn = Some(init_fn);
         self
@@ -119,15 +136,21 @@ impl SupervisorBuilder {
         self
     }
 
-    /// Initialises what belongs to this process; all local variables' initialisers, if nothing is said.
-    pub fn local_init_op(mut self, local_init_op: &Operation) -> Self {
-        self.local_init_op = Some(local_init_op.clone());
+    /// Initialises what belongs to this process; all local variables' initialisers, if nothing is said, nothing if `None`.
+    pub fn local_init_op<'a>(mut self, local_init_op: impl Into<Option<&'a Operation>>) -> Self {
+        self.local_init_op = Choice::from(local_init_op.into());
         self
     }
 
-    /// Gives the names of what is not ready; uninitialised variables, if nothing is said.
-    pub fn ready_op(mut self, ready_op: &Output) -> Self {
-        self.ready_op = Some(ready_op.clone());
+    /// Fed to the local initialisation.
+    pub fn local_init_feeds(mut self, feeds: Vec<(Output, Tensor)>) -> Self {
+        self.local_init_feeds = feeds;
+        self
+    }
+
+    /// Gives the names of what is not ready; uninitialised variables, if nothing is said; the model is always ready if `None`.
+    pub fn ready_op<'a>(mut self, ready_op: impl Into<Option<&'a Output>>) -> Self {
+        self.ready_op = Choice::from(ready_op.into());
         self
     }
 
@@ -139,19 +162,26 @@ impl SupervisorBuilder {
 
     /// The summaries to record; all of the graph merged, if nothing is said, none at all if `None`.
     pub fn summary_op<'a>(mut self, summary_op: impl Into<Option<&'a Output>>) -> Self {
-        self.summary_op = summary_op.into().map_or(Choice::Nothing, |op| Choice::Given(op.clone()));
+        self.summary_op = Choice::from(summary_op.into());
         self
     }
 
     /// Saves and restores the model; a saver of all variables, if nothing is said, none at all if `None`.
     pub fn saver<'a>(mut self, saver: impl Into<Option<&'a Saver>>) -> Self {
-        self.saver = saver.into().map_or(Choice::Nothing, |saver| Choice::Given(saver.clone()));
+        self.saver = Choice::from(saver.into());
         self
     }
 
-    /// The variable that counts steps; that of the graph, if nothing is said.
-    pub fn global_step(mut self, global_step: &Variable) -> Self {
-        self.global_step = Some(global_step.clone());
+    /// The variable that counts steps; that of the graph, if nothing is said, none if `None`.
+    pub fn global_step<'a>(mut self, global_step: impl Into<Option<&'a Variable>>) -> Self {
+        self.global_step = Choice::from(global_step.into());
+        self
+    }
+
+    /// Any value that counts steps, instead of a variable; the speed of training is recorded as `NAME/sec`.
+    pub fn step_output(mut self, step: &Output, name: &str) -> Self {
+        self.global_step = Choice::Nothing;
+        self.counter = Some(StepCounter { step: step.clone(), tag: format!("{name}/sec") });
         self
     }
 
@@ -210,36 +240,42 @@ impl SupervisorBuilder {
         self
     }
 
+    /// What stops the threads; one of its own, if nothing is said.
+    pub fn coordinator(mut self, coordinator: &Coordinator) -> Self {
+        self.coordinator = Some(coordinator.clone());
+        self
+    }
+
+    /// Where a chief records events; the event file of its directory, if nothing is said, nowhere if `None`.
+    pub fn summary_writer<'a>(mut self, writer: impl Into<Option<&'a FileWriter>>) -> Self {
+        self.writer = Choice::from(writer.into());
+        self
+    }
+
     /// The supervisor; what was not given is added to the graph, which should not grow afterwards.
     pub fn build(self) -> Result<Supervisor> {
         if let Some(status) = self.error {
             return Err(status);
         }
         let graph = self.graph;
-        let ready_op = match self.ready_op {
-            Some(ready_op) => ready_op,
-            None => graph.report_uninitialized_variables()?,
-        };
+        let ready_op = self.ready_op.or_default(|| graph.report_uninitialized_variables().map(Some))?;
         let mut init = self.init;
-        if init.init_op.is_none() {
-            init.init_op = Some(graph.global_variables_initializer()?);
-        }
-        let local_init_op = match self.local_init_op {
-            Some(local_init_op) => local_init_op,
-            None => graph.local_variables_initializer()?,
-        };
+        init.init_op = self.init_op.or_default(|| graph.global_variables_initializer().map(Some))?;
+        let local_init_op = self.local_init_op.or_default(|| graph.local_variables_initializer().map(Some))?;
         init.saver = self.saver.or_default(|| match graph.global_variables().is_empty() {
             true => Ok(None),
             false => Saver::new(&graph).map(Some),
         })?;
         let summary_op = self.summary_op.or_default(|| graph.merge_all_summaries())?;
-        let global_step = match self.global_step {
-            Some(global_step) => Some(global_step),
-            None => graph.get_global_step()?,
-        };
-        let manager = SessionManager::with_ready_op(&graph, Some(ready_op))?
+        let global_step = self.global_step.or_default(|| graph.get_global_step())?;
+        let counter = self.counter.or_else(|| {
+            let counted = global_step.as_ref()?;
+            Some(StepCounter { step: counted.snapshot(), tag: format!("{}/sec", counted.name()) })
+        });
+        let manager = SessionManager::with_ready_op(&graph, ready_op)
             .ready_for_local_init_op(self.ready_for_local_init_op)
-            .local_init_op(Some(local_init_op))
+            .local_init_op(local_init_op)
+            .local_init_feeds(self.local_init_feeds)
             .recovery_wait(self.recovery_wait)
             .max_wait(self.max_wait);
         if !self.is_chief {
@@ -251,7 +287,7 @@ impl SupervisorBuilder {
                     .logdir
                     .as_ref()
                     .map(|dir| format!("{}/{}", dir.trim_end_matches('/'), self.checkpoint_basename)),
-                writer: self.logdir.as_deref().map(FileWriter::shared).transpose()?,
+                writer: self.writer.or_default(|| self.logdir.as_deref().map(FileWriter::shared).transpose())?,
                 logdir: self.logdir.clone(),
                 save_model: self.save_model,
                 save_summaries: self.save_summaries,
@@ -262,7 +298,7 @@ impl SupervisorBuilder {
         Ok(Supervisor {
             graph,
             is_chief: self.is_chief,
-            coordinator: Coordinator::new(),
+            coordinator: self.coordinator.unwrap_or_default(),
             manager,
             init,
             max_wait: self.max_wait,
@@ -270,6 +306,7 @@ impl SupervisorBuilder {
             config: self.config,
             summary_op,
             global_step,
+            counter,
             chief,
             session: Mutex::new(Weak::new()),
         })

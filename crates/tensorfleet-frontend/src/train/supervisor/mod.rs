@@ -18,8 +18,20 @@ use crate::session::{Session, SessionOptions};
 use crate::summary::{FileWriter, SessionStatus};
 use crate::train::graph_pbtxt::write_graph;
 use crate::train::hooks::step_number;
+use crate::train::meta_graph;
 use crate::train::saver::Saver;
 use crate::train::session_manager::{Initialization, SessionManager};
+
+/// How a supervisor opens a session; see [`Supervisor::open_session_with`].
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// How the session behaves.
+    pub config: SessionOptions,
+    /// How long to wait for the chief, or for a checkpoint.
+    pub max_wait: Duration,
+    /// Waits for a checkpoint instead of initialising.
+    pub wait_for_checkpoint: bool,
+}
 
 /// Supervises training: the chief restores the newest checkpoint of `logdir` or initialises the model, and saves it and
 /// its summaries while training goes on; the others wait for the chief.
@@ -59,10 +71,19 @@ pub struct Supervisor {
     config: SessionOptions,
     summary_op: Option<Output>,
     global_step: Option<Variable>,
+    counter: Option<StepCounter>,
     /// Only a chief has these: nobody else writes checkpoints and events.
     chief: Option<Chief>,
     /// The session that the threads use, as long as the program has it.
     session: Mutex<Weak<Session>>,
+}
+
+/// What counts steps.
+#[derive(Clone)]
+struct StepCounter {
+    step: Output,
+    /// Under which its speed is recorded.
+    tag: String,
 }
 
 struct Chief {
@@ -120,19 +141,40 @@ impl Supervisor {
 
     /// Opens a session on `master` whose model is ready, and starts nothing.
     pub fn open_session(&self, master: &str) -> Result<Arc<Session>> {
+        self.open_session_with(master, &OpenOptions { config: self.config.clone(), ..self.open_options() })
+    }
+
+    /// What [`Supervisor::open_session`] does if nothing else is said.
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions { config: self.config.clone(), max_wait: self.max_wait, wait_for_checkpoint: false }
+    }
+
+    /// Like [`Supervisor::open_session`], with options.
+    pub fn open_session_with(&self, master: &str, options: &OpenOptions) -> Result<Arc<Session>> {
         self.coordinator.clear_stop();
-        let Some(chief) = &self.chief else { return self.manager.wait_for_session(master, &self.config) };
+        let manager = self.manager.clone().max_wait(options.max_wait);
+        let Some(chief) = &self.chief else { return manager.wait_for_session(master, &options.config) };
         if let Some(writer) = &chief.writer {
             writer.reopen()?;
         }
-        let session = self.manager.prepare_session(master, &self.init, &self.config)?;
+        let init = Initialization { wait_for_checkpoint: options.wait_for_checkpoint, ..self.init.clone() };
+        let session = manager.prepare_session(master, &init, &options.config)?;
+        self.write_graph()?;
+        Ok(session)
+    }
+
+    /// Writes the graph to the directory and the event file of a chief, as [`Supervisor::open_session`] does.
+    pub fn write_graph(&self) -> Result<()> {
+        let Some(chief) = &self.chief else { return Ok(()) };
         if let Some(logdir) = &chief.logdir {
             write_graph(&self.graph, logdir, "graph.pbtxt")?;
         }
         if let Some(writer) = &chief.writer {
             writer.add_graph(&self.graph)?;
+            let saver = self.init.saver.as_ref().map(Saver::saver_def);
+            writer.add_meta_graph(&meta_graph::with_shapes(&self.graph, saver)?, 0)?;
         }
-        Ok(session)
+        Ok(())
     }
 
     /// Starts the threads that save the model and record summaries and speed.
@@ -146,7 +188,7 @@ impl Supervisor {
             notice::warn("Standard services need a 'logdir' passed to the Supervisor");
             return Ok(());
         };
-        if let (Some(writer), Some(_)) = (&chief.writer, &self.global_step) {
+        if let (Some(writer), Some(_)) = (&chief.writer, &self.counter) {
             let step = self.step_now(session)?;
             writer.add_session_log(SessionStatus::Start, "", step)?;
         }
@@ -161,11 +203,11 @@ impl Supervisor {
 
     fn start_summaries(&self, session: &Arc<Session>, every: Duration, writer: &FileWriter) -> Result<()> {
         if let Some(summary_op) = self.summary_op.clone() {
-            let (session, writer, global_step) = (session.clone(), writer.clone(), self.global_step.clone());
+            let (session, writer, counter) = (session.clone(), writer.clone(), self.counter.clone());
             self.coordinator.loop_every("summaries", every, move || {
-                let (summary, step) = match &global_step {
-                    Some(global_step) => {
-                        let (summary, step) = session.run((&summary_op, global_step))?;
+                let (summary, step) = match &counter {
+                    Some(StepCounter { step, .. }) => {
+                        let (summary, step) = session.run((&summary_op, step))?;
                         (summary, step_number(&step)?)
                     }
                     None => (session.run(&summary_op)?, 0),
@@ -173,9 +215,8 @@ impl Supervisor {
                 writer.add_summary(&summary, step)
             })?;
         }
-        let Some(global_step) = self.global_step.clone() else { return Ok(()) };
+        let Some(StepCounter { step: global_step, tag }) = self.counter.clone() else { return Ok(()) };
         let (session, writer) = (session.clone(), writer.clone());
-        let tag = format!("{}/sec", global_step.name());
         let mut last: Option<(Stopwatch, i64)> = None;
         self.coordinator.loop_every("step counter", every, move || {
             let step = step_number(&session.run(&global_step)?)?;
@@ -197,7 +238,7 @@ impl Supervisor {
         writer: Option<FileWriter>,
     ) -> Result<()> {
         let (session, saver, save_path) = (session.clone(), saver.clone(), save_path.to_string());
-        let global_step = self.global_step.clone();
+        let global_step = self.counter.as_ref().map(|counter| counter.step.clone());
         let mut newest = None;
         self.coordinator.loop_every("saver", every, move || {
             let Some(global_step) = &global_step else {
@@ -247,8 +288,8 @@ impl Supervisor {
     }
 
     fn step_now(&self, session: &Session) -> Result<i64> {
-        match &self.global_step {
-            Some(global_step) => step_number(&session.run(global_step)?),
+        match &self.counter {
+            Some(counter) => step_number(&session.run(&counter.step)?),
             None => Ok(0),
         }
     }
@@ -282,6 +323,22 @@ impl Supervisor {
 
     /// Stops; a session that is known is closed under threads that do not end by themselves.
     fn stop_session(&self, session: Option<&Arc<Session>>) -> Result<()> {
+        let joined = self.stop_threads(session);
+        joined.and(self.close_writer())
+    }
+
+    /// Closes the event file of a chief, which says that training stopped.
+    pub fn close_writer(&self) -> Result<()> {
+        match self.summary_writer() {
+            Some(writer) if writer.path().is_some() => {
+                writer.add_session_log(SessionStatus::Stop, "", 0).and_then(|()| writer.close())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops all threads and waits for them; the error of the first that failed.
+    fn stop_threads(&self, session: Option<&Arc<Session>>) -> Result<()> {
         self.coordinator.request_stop();
         if let Some(session) = session {
             let timeout = CLOSE_TIMEOUT.min(self.stop_grace);
@@ -289,14 +346,7 @@ impl Supervisor {
                 let _ = session.close();
             }
         }
-        let joined = self.coordinator.join_within(self.stop_grace);
-        let closed = match self.summary_writer() {
-            Some(writer) if writer.path().is_some() => {
-                writer.add_session_log(SessionStatus::Stop, "", 0).and_then(|()| writer.close())
-            }
-            _ => Ok(()),
-        };
-        joined.and(closed)
+        self.coordinator.join_within(self.stop_grace)
     }
 
     /// Whether it prepares the model and saves it.
