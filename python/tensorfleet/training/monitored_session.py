@@ -1,0 +1,488 @@
+"""`MonitoredSession` and its kin: a session of the library with hooks around its runs, which survives the loss of tasks."""
+
+import weakref
+
+from tensorfleet import _native
+from tensorfleet.client import session as session_lib
+from tensorfleet.framework import errors, ops
+from tensorfleet.framework.export import export
+from tensorfleet.platform import tf_logging as logging
+from tensorfleet.training import basic_session_run_hooks as hooks_lib
+from tensorfleet.training import queue_runner
+from tensorfleet.training.coordinator import Coordinator
+from tensorfleet.training.scaffold import Scaffold
+from tensorfleet.training.session_manager import SessionManager
+from tensorfleet.training.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunValues
+
+#: What `MonitoredTrainingSession` does if nothing is said.
+USE_DEFAULT = object()
+
+
+@export("train.SessionCreator")
+class SessionCreator:
+    """What opens sessions; programs derive from it."""
+
+    def create_session(self):
+        raise NotImplementedError("create_session is not implemented for {}.".format(self))
+
+
+@export("train.ChiefSessionCreator")
+class ChiefSessionCreator(SessionCreator):
+    """Opens the sessions of the chief: it restores the newest checkpoint, or initialises the model."""
+
+    def __init__(self, scaffold=None, master="", config=None, checkpoint_dir=None, checkpoint_filename_with_path=None):
+        self._checkpoint_dir = checkpoint_dir
+        self._checkpoint_filename_with_path = checkpoint_filename_with_path
+        self._scaffold = scaffold or Scaffold()
+        self._session_manager = None
+        self._master = master
+        self._config = config
+        self._client = _native.Client()
+
+    def _get_session_manager(self):
+        if self._session_manager is None:
+            self._session_manager = _manager_of(self._scaffold)
+        return self._session_manager
+
+    def create_session(self):
+        self._scaffold.finalize()
+        scaffold = self._scaffold
+        init_fn = None if scaffold.init_fn is None else (lambda session: scaffold.init_fn(scaffold, session))
+        return self._get_session_manager()._prepare(
+            self._master,
+            scaffold.init_op,
+            scaffold.saver,
+            self._checkpoint_dir,
+            self._checkpoint_filename_with_path,
+            False,
+            7200,
+            self._config,
+            scaffold.init_feed_dict,
+            init_fn,
+            self._client,
+        )
+
+
+@export("train.WorkerSessionCreator")
+class WorkerSessionCreator(SessionCreator):
+    """Opens the sessions of other tasks: they wait until the chief has made the model ready."""
+
+    def __init__(self, scaffold=None, master="", config=None, max_wait_secs=30 * 60):
+        self._scaffold = scaffold or Scaffold()
+        self._session_manager = None
+        self._master = master
+        self._config = config
+        self._max_wait_secs = max_wait_secs
+        self._client = _native.Client()
+
+    def _get_session_manager(self):
+        if self._session_manager is None:
+            self._session_manager = _manager_of(self._scaffold)
+        return self._session_manager
+
+    def create_session(self):
+        self._scaffold.finalize()
+        return self._get_session_manager()._wait(self._master, self._config, self._max_wait_secs, self._client)
+
+
+def _manager_of(scaffold):
+    return SessionManager(
+        local_init_op=scaffold.local_init_op,
+        local_init_feed_dict=scaffold.local_init_feed_dict,
+        ready_op=scaffold.ready_op,
+        ready_for_local_init_op=scaffold.ready_for_local_init_op,
+        graph=ops.get_default_graph(),
+    )
+
+
+def _merged_options(options, other):
+    """The options of a run that several hooks want."""
+    if other is None:
+        return options
+    if options is None:
+        return other
+    made = type(options)()
+    made.CopyFrom(options)
+    made.trace_level = max(options.trace_level, other.trace_level)
+    made.timeout_in_ms = max(options.timeout_in_ms, other.timeout_in_ms)
+    made.inter_op_thread_pool = max(options.inter_op_thread_pool, other.inter_op_thread_pool)
+    made.output_partition_graphs = options.output_partition_graphs or other.output_partition_graphs
+    return made
+
+
+def _how(options):
+    """Time-out in milliseconds, and whether the run is traced."""
+    if options is None:
+        return 0, False
+    return max(options.timeout_in_ms, 0), bool(options.trace_level != 0 or options.output_partition_graphs)
+
+
+class _Hooks:
+    """Hooks of Python that stand beside each other, as the library calls them."""
+
+    def __init__(self, monitored, hooks, is_first):
+        self._monitored = weakref.ref(monitored)
+        self._hooks = hooks
+        self._is_first = is_first
+
+    def begin(self):
+        for hook in self._hooks:
+            hook.begin()
+
+    def after_create_session(self, native, native_coordinator):
+        monitored = self._monitored()
+        session = monitored._tf_session
+        if monitored._coordinator is None or self._is_first:
+            monitored._coordinator = Coordinator._of(native_coordinator)
+        if self._is_first and session.graph.get_collection(ops.GraphKeys.QUEUE_RUNNERS):
+            queue_runner.start_queue_runners(sess=session, coord=monitored._coordinator)
+        for hook in self._hooks:
+            hook.after_create_session(session, monitored._coordinator)
+
+    def before_run(self, is_stopped):
+        monitored = self._monitored()
+        if self._is_first or monitored._run_context is None:
+            monitored._run_context = SessionRunContext(SessionRunArgs(*monitored._original_args), monitored._tf_session)
+        context = monitored._run_context
+        if is_stopped:
+            context._stop_requested = True
+        if not self._hooks:
+            return None
+        session = monitored._tf_session
+        fetches, feed_dict, options = {}, {}, None
+        for index, hook in enumerate(self._hooks):
+            request = hook.before_run(context)
+            if request is None:
+                continue
+            if request.fetches is not None:
+                fetches[index] = request.fetches
+            if request.feed_dict:
+                _raise_if_fed_twice(hook, request.feed_dict, feed_dict, monitored._original_args[1])
+                feed_dict.update(request.feed_dict)
+            options = _merged_options(options, request.options)
+        self._options = options
+        self._fetches = fetches
+        plan = self._plan = session._plan(fetches) if fetches else None
+        feeds = session._fed(feed_dict) if feed_dict else []
+        timeout, is_traced = _how(options)
+        wanted = (feeds, [] if plan is None else plan.fetches, [] if plan is None else plan.targets, timeout, is_traced)
+        return wanted, context._stop_requested
+
+    def after_run(self, is_stopped, values, metadata):
+        monitored = self._monitored()
+        context = monitored._run_context
+        if is_stopped:
+            context._stop_requested = True
+        if self._hooks:
+            from tensorfleet.protobuf import RunMetadata
+
+            record = RunMetadata() if metadata is None else RunMetadata.FromString(metadata)
+            results = {} if self._plan is None else self._plan.join(values)
+            options = _merged_options(monitored._original_args[2], self._options)
+            for index, hook in enumerate(self._hooks):
+                hook.after_run(context, SessionRunValues(results=results.get(index), options=options, run_metadata=record))
+        return context._stop_requested
+
+    def end(self, native):
+        session = self._monitored()._tf_session
+        for hook in self._hooks:
+            hook.end(session)
+
+
+def _raise_if_fed_twice(hook, feed_dict, others, own):
+    for tensor in feed_dict:
+        if tensor in others:
+            raise RuntimeError("Same tensor is fed by two hooks.")
+        if own and tensor in own:
+            raise RuntimeError("Same tensor is fed by a SessionRunHook and user. Tensor: {}".format(tensor))
+
+
+#: Hooks of the library that stand for these classes, unless a program derives from them.
+_LIBRARY_HOOKS = (
+    hooks_lib.StopAtStepHook,
+    hooks_lib.CheckpointSaverHook,
+    hooks_lib.SummarySaverHook,
+    hooks_lib.StepCounterHook,
+    hooks_lib.GlobalStepWaiterHook,
+)
+
+
+class _Level:
+    """What programs find when they follow `_sess` to the session."""
+
+    def __init__(self, monitored, depth):
+        self._monitored, self._depth = monitored, depth
+
+    @property
+    def _sess(self):
+        return self._monitored._tf_session if self._depth == 0 else _Level(self._monitored, self._depth - 1)
+
+    def __getattr__(self, name):
+        return getattr(self._monitored, name)
+
+
+class _MonitoredSession:
+    """What all monitored sessions share."""
+
+    def __init__(self, session_creator, hooks, should_recover, stop_grace_period_secs=120):
+        graph = self._graph = ops.get_default_graph()
+        self._graph_was_finalized = graph.finalized
+        self._hooks = list(hooks or [])
+        self._session_creator = session_creator
+        self._tf_session = None
+        self._coordinator = None
+        self._run_context = None
+        self._original_args = (None, None, None)
+        self._native = None
+        self._is_closed = False
+        self._native = _native.MonitoredSession(
+            graph._native, self._create, self._groups(graph), bool(should_recover), float(stop_grace_period_secs)
+        )
+
+    def _create(self):
+        """Opens a session for the library."""
+        with self._graph.as_default():
+            self._tf_session = self._session_creator.create_session()
+        return self._tf_session._native
+
+    def _groups(self, graph):
+        """The hooks as the library takes them: its own, and groups of those that stand beside each other in Python."""
+        groups, beside = [], []
+
+        def close_group():
+            if beside or not groups:
+                groups.append(_Hooks(self, list(beside), is_first=not groups))
+                beside.clear()
+
+        for hook in self._hooks:
+            library = None
+            if type(hook) in _LIBRARY_HOOKS:
+                sessions = (lambda: self._tf_session,) if type(hook) is hooks_lib.CheckpointSaverHook else ()
+                library = hook._library_hook(graph, *sessions)
+            if library is None:
+                beside.append(hook)
+            else:
+                close_group()
+                groups.append(library)
+        close_group()
+        return groups
+
+    # ---- what it is
+
+    @property
+    def graph(self):
+        if self._tf_session is None:
+            return None
+        return self._graph
+
+    @property
+    def _sess(self):
+        return None if self._is_closed else _Level(self, 2 if isinstance(self, MonitoredSession) else 1)
+
+    @property
+    def _coordinated_creator(self):
+        return self
+
+    @property
+    def tf_sess(self):
+        return self._tf_session
+
+    @property
+    def coord(self):
+        return self._coordinator
+
+    def _tf_sess(self):
+        return self._tf_session
+
+    def _is_closed_session(self):
+        return self._is_closed
+
+    # ---- runs
+
+    def _check(self):
+        if self._is_closed:
+            raise RuntimeError("Run called even after should_stop requested." if False else "Attempted to use a closed Session.")
+
+    def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        """Runs what `fetches` needs and what hooks ask for, in one run."""
+        self._check()
+        session = self._tf_session
+        plan = session._plan(fetches)
+        feeds = session._fed(feed_dict) if feed_dict else []
+        timeout, is_traced = _how(options)
+        self._original_args = (fetches, feed_dict, options)
+        try:
+            values, metadata = self._native.run((feeds, plan.fetches, plan.targets, timeout, is_traced))
+        except errors.OpError as error:
+            if error.message.startswith("Run called even after should_stop requested"):
+                raise RuntimeError("Run called even after should_stop requested.") from None
+            raise errors.explained(error, self._graph)
+        if run_metadata is not None and metadata is not None:
+            run_metadata.ParseFromString(metadata)
+        return plan.join(values)
+
+    def run_step_fn(self, step_fn):
+        """Calls `step_fn(step_context)`, whose runs are one step: the whole is tried again after the loss of a task."""
+        import inspect
+
+        arguments = [name for name in inspect.signature(step_fn).parameters]
+        if len(arguments) != 1 or arguments[0] != "step_context":
+            raise ValueError("`step_fn` may either have one `step_context` argument, or `self` and `step_context` arguments if it's an instance method. Got {} instead.".format(arguments))
+        self._check()
+
+        def call(native):
+            return step_fn(MonitoredSession.StepContext(self, native))
+
+        try:
+            return self._native.run_step(call)
+        except _Stop as stop:
+            return stop.value
+
+    def should_stop(self):
+        """Whether the training loop should end."""
+        return self._is_closed or self._native.should_stop()
+
+    def close(self):
+        """Ends it: hooks finish their work."""
+        self._close_internal()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exception_type, exception_value, traceback):
+        if exception_type in [errors.OutOfRangeError, StopIteration]:
+            exception_type = None
+        self._close_internal(exception_type)
+        # As in TensorFlow, the end of an input ends the block and is no error.
+        return exception_type is None
+
+    def _close_internal(self, exception_type=None):
+        try:
+            self._native.close(exception_type is not None)
+        except errors.OpError as error:
+            raise errors.explained(error, self._graph)
+        finally:
+            self._is_closed = True
+            session, self._tf_session, self._coordinator = self._tf_session, None, None
+            if session is not None:
+                session._closed = True
+            if not self._graph_was_finalized:
+                self._graph._unsafe_unfinalize()
+
+
+class _Stop(Exception):
+    """Carries a value out of a step."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.value = value
+
+
+@export("train.MonitoredSession")
+class MonitoredSession(_MonitoredSession):
+    """A session with hooks around its runs, which goes on when tasks were lost."""
+
+    def __init__(self, session_creator=None, hooks=None, stop_grace_period_secs=120):
+        super().__init__(session_creator or ChiefSessionCreator(), hooks, should_recover=True, stop_grace_period_secs=stop_grace_period_secs)
+
+    class StepContext:
+        """A step of several runs; see `run_step_fn`."""
+
+        def __init__(self, monitored, native):
+            self._monitored, self._native = monitored, native
+
+        @property
+        def session(self):
+            return self._monitored._tf_session
+
+        def run_with_hooks(self, *args, **kwargs):
+            """A run with the hooks."""
+            return self._run(*args, **kwargs)
+
+        def _run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+            session = self._monitored._tf_session
+            plan = session._plan(fetches)
+            feeds = session._fed(feed_dict) if feed_dict else []
+            self._monitored._original_args = (fetches, feed_dict, options)
+            return plan.join(self._native.run_with_hooks((feeds, plan.fetches, plan.targets, 0, False)))
+
+        def request_stop(self):
+            """Ends the step at once, and training after it."""
+            self._native.request_stop()
+            raise StopIteration("step_fn has requested the iterations to stop.")
+
+
+@export("train.SingularMonitoredSession")
+class SingularMonitoredSession(_MonitoredSession):
+    """A session with hooks that reports the loss of tasks instead of going on."""
+
+    def __init__(self, hooks=None, scaffold=None, master="", config=None, checkpoint_dir=None, stop_grace_period_secs=120, checkpoint_filename_with_path=None):
+        creator = ChiefSessionCreator(
+            scaffold=scaffold, master=master, config=config, checkpoint_dir=checkpoint_dir, checkpoint_filename_with_path=checkpoint_filename_with_path
+        )
+        super().__init__(creator, hooks, should_recover=False, stop_grace_period_secs=stop_grace_period_secs)
+
+    def raw_session(self):
+        """The session itself."""
+        return self._tf_sess()
+
+    StepContext = MonitoredSession.StepContext
+
+
+@export("train.MonitoredTrainingSession")
+def MonitoredTrainingSession(
+    master="",
+    is_chief=True,
+    checkpoint_dir=None,
+    scaffold=None,
+    hooks=None,
+    chief_only_hooks=None,
+    save_checkpoint_secs=USE_DEFAULT,
+    save_summaries_steps=USE_DEFAULT,
+    save_summaries_secs=USE_DEFAULT,
+    config=None,
+    stop_grace_period_secs=120,
+    log_step_count_steps=100,
+    max_wait_secs=7200,
+    save_checkpoint_steps=USE_DEFAULT,
+    summary_dir=None,
+):
+    """A monitored session with what distributed training usually needs."""
+    if save_summaries_steps is USE_DEFAULT and save_summaries_secs is USE_DEFAULT:
+        save_summaries_steps, save_summaries_secs = 100, None
+    elif save_summaries_secs is USE_DEFAULT:
+        save_summaries_secs = None
+    elif save_summaries_steps is USE_DEFAULT:
+        save_summaries_steps = None
+    if save_checkpoint_steps is USE_DEFAULT and save_checkpoint_secs is USE_DEFAULT:
+        save_checkpoint_steps, save_checkpoint_secs = None, 600
+    elif save_checkpoint_secs is USE_DEFAULT:
+        save_checkpoint_secs = None
+    elif save_checkpoint_steps is USE_DEFAULT:
+        save_checkpoint_steps = None
+    scaffold = scaffold or Scaffold()
+    if not is_chief:
+        creator = WorkerSessionCreator(scaffold=scaffold, master=master, config=config, max_wait_secs=max_wait_secs)
+        return MonitoredSession(session_creator=creator, hooks=hooks or [], stop_grace_period_secs=stop_grace_period_secs)
+    all_hooks = []
+    if chief_only_hooks:
+        all_hooks.extend(chief_only_hooks)
+    creator = ChiefSessionCreator(scaffold=scaffold, checkpoint_dir=checkpoint_dir, master=master, config=config)
+    summary_dir = summary_dir or checkpoint_dir
+    if summary_dir:
+        if log_step_count_steps and log_step_count_steps > 0:
+            all_hooks.append(hooks_lib.StepCounterHook(output_dir=summary_dir, every_n_steps=log_step_count_steps))
+        if (save_summaries_steps and save_summaries_steps > 0) or (save_summaries_secs and save_summaries_secs > 0):
+            all_hooks.append(
+                hooks_lib.SummarySaverHook(scaffold=scaffold, save_steps=save_summaries_steps, save_secs=save_summaries_secs, output_dir=summary_dir)
+            )
+    if checkpoint_dir:
+        if (save_checkpoint_secs and save_checkpoint_secs > 0) or (save_checkpoint_steps and save_checkpoint_steps > 0):
+            all_hooks.append(
+                hooks_lib.CheckpointSaverHook(checkpoint_dir, save_steps=save_checkpoint_steps, save_secs=save_checkpoint_secs, scaffold=scaffold)
+            )
+    if hooks:
+        all_hooks.extend(hooks)
+    return MonitoredSession(session_creator=creator, hooks=all_hooks, stop_grace_period_secs=stop_grace_period_secs)
+
+
