@@ -29,6 +29,17 @@ pub(crate) struct NodeView {
     attrs: Vec<(String, Vec<u8>)>,
 }
 
+impl NodeView {
+    pub(crate) fn of(node: &Node) -> NodeView {
+        NodeView {
+            name: node.name.to_string(),
+            r#type: node.op.to_string(),
+            device: node.device.to_string(),
+            attrs: node.attrs.iter().map(|(name, value)| (name.clone(), value.encode_to_vec())).collect(),
+        }
+    }
+}
+
 #[pymethods]
 impl NodeView {
     /// The serialized `AttrValue` of an attribute.
@@ -65,6 +76,14 @@ impl Raised {
         self.0.lock().error.take()
     }
 
+    /// Asks a device function: meanwhile this thread must not use the graph.
+    pub(crate) fn asking<R>(&self, ask: impl FnOnce() -> R) -> R {
+        self.0.lock().asking = Some(std::thread::current().id());
+        let answer = ask();
+        self.0.lock().asking = None;
+        answer
+    }
+
     /// Whether this thread is inside a device function.
     pub(crate) fn is_asking_here(&self) -> bool {
         self.0.lock().asking == Some(std::thread::current().id())
@@ -74,17 +93,11 @@ impl Raised {
 /// A scope that asks `choose`, a function of a [`NodeView`] wrapped by the package; it answers a device or `None`.
 pub(crate) fn scope(choose: Py<PyAny>, raised: Raised) -> DeviceScope {
     DeviceScope::by(move |node: &Node| -> tensorfleet_core::Result<DeviceName> {
-        raised.0.lock().asking = Some(std::thread::current().id());
-        let answer = Python::attach(|py| -> PyResult<Option<String>> {
-            let view = NodeView {
-                name: node.name.to_string(),
-                r#type: node.op.to_string(),
-                device: node.device.to_string(),
-                attrs: node.attrs.iter().map(|(name, value)| (name.clone(), value.encode_to_vec())).collect(),
-            };
-            choose.bind(py).call1((view,))?.extract()
+        let answer = raised.asking(|| {
+            Python::attach(|py| -> PyResult<Option<String>> {
+                choose.bind(py).call1((NodeView::of(node),))?.extract()
+            })
         });
-        raised.0.lock().asking = None;
         match answer {
             Ok(Some(device)) => device.parse(),
             Ok(None) => Ok(DeviceName::default()),

@@ -11,8 +11,9 @@ use tensorfleet_proto::Message;
 use tensorfleet_runtime::catalogue;
 
 use crate::device::{self, Raised};
+use crate::device_setter::PyDeviceSetter;
 use crate::errors::{OrRaise, mistaken};
-use crate::{arrays, attributes};
+use crate::{arrays, attributes, callbacks};
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyGraph>()
@@ -46,7 +47,10 @@ impl PyGraph {
         work: impl FnOnce(&Graph) -> tensorfleet_core::Result<R>,
     ) -> PyResult<R> {
         let _guard = self.enter(py)?;
-        work(&self.graph).map_err(|status| self.raised.take().unwrap_or_else(|| mistaken(&status)))
+        callbacks::forget();
+        work(&self.graph).map_err(|status| {
+            self.raised.take().or_else(callbacks::take).unwrap_or_else(|| mistaken(&status))
+        })
     }
 
     /// Works on the graph's builder.
@@ -73,7 +77,7 @@ impl PyGraph {
         Ok(unsafe { self.building.make_guard_unchecked() })
     }
 
-    fn node_index(&self, node: u64) -> PyResult<NodeId> {
+    pub(crate) fn node_index(&self, node: u64) -> PyResult<NodeId> {
         match usize::try_from(node).ok().filter(|&index| index < self.graph.len()) {
             Some(index) => Ok(NodeId::from_index(index)),
             None => Err(PyValueError::new_err(format!("the graph has no node {node}"))),
@@ -303,6 +307,8 @@ impl PyGraph {
     fn enter_device(&self, py: Python<'_>, device: &Bound<'_, PyAny>) -> PyResult<()> {
         let scope = if device.is_none() {
             DeviceScope::Reset
+        } else if let Ok(setter) = device.cast::<PyDeviceSetter>() {
+            setter.get().scope(self.raised.clone())
         } else if device.is_callable() {
             device::scope(device.clone().unbind(), self.raised.clone())
         } else {

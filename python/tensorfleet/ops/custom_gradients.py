@@ -135,7 +135,7 @@ def _with_gradient(f, args):
     result, grad_fn = f(*args)
     variables = _variables_read(graph, start, args)
     if variables and not _takes_variables(grad_fn):
-        raise TypeError("If using @custom_gradient with a function that uses variables, then grad_fn must accept a 'variables' keyword argument.")
+        raise TypeError("If using @custom_gradient with a function that uses variables, then grad_fn must accept a keyword argument 'variables'.")
     outputs = nest.flatten(result)
 
     def gradient(_, *arriving):

@@ -110,9 +110,9 @@ def _result(graph, grad, x, source, unconnected):
     if grad is None:
         if unconnected is UnconnectedGradients.NONE:
             return None
-        from tensorfleet.ops import array
+        from tensorfleet.ops import constants
 
-        return array.zeros_like(x)
+        return constants.zeros_like(x)
     tensors = [graph._tensor(number) for number in grad]
     if len(tensors) == 1:
         return tensors[0]

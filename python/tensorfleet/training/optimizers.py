@@ -281,6 +281,7 @@ class FtrlOptimizer(_RuleOptimizer):
         "learning_rate": "_learning_rate_tensor",
         "l1": "_l1_regularization_strength_tensor",
         "l2": "_l2_regularization_strength_tensor",
+        "l2_shrinkage": "_l2_shrinkage_regularization_strength_tensor",
         "learning_rate_power": "_learning_rate_power_tensor",
     }
     _SLOTS = ("accum", "linear")
@@ -333,11 +334,6 @@ class FtrlOptimizer(_RuleOptimizer):
             "learning_rate_power",
         ):
             setattr(self, f"_{name}_tensor", self._tensor(getattr(self, f"_{name}"), name))
-
-    def _options(self):
-        # Without shrinkage the op is the one that older servers have, too.
-        shrinks = self._l2_shrinkage_regularization_strength > 0.0
-        return {"l2_shrinkage": self._l2_shrinkage_regularization_strength_tensor._id if shrinks else 0.0}
 
 
 class _StrengthsMixin:

@@ -30,3 +30,9 @@ def program(tf, check):
             sess.run(both)
             check("values %d" % count, sess.run([ema.average(w), ema.average(b), ema.average(square), debiased.average(w), debiased.average(square)]))
             sess.run(change)
+
+
+DIFFERENCES = {
+    "cond*": "TensorFlow copies the nodes of an initial value that reads a variable, although it is guarded already",
+    "w/*": "TensorFlow copies the nodes of an initial value that reads a variable, although it is guarded already",
+}

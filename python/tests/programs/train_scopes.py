@@ -13,8 +13,8 @@ def program(tf, check):
         with tf.variable_scope("vs"):
             tf.train.AdagradOptimizer(0.1, use_locking=True).apply_gradients(pairs)
             tf.train.MomentumOptimizer(tf.constant(0.1, name="rate"), 0.9).apply_gradients(pairs)
-    with tf.variable_scope("parts", partitioner=tf.fixed_size_partitioner(2)):
-        w = tf.get_variable("w", initializer=tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    with tf.variable_scope("parts", partitioner=lambda shape, dtype: [2] + [1] * (shape.ndims - 1)):
+        w = tf.get_variable("w", [3, 2], initializer=tf.constant_initializer(2.0))
         loss = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(w, [0, 2])))
         optimizer = tf.train.AdagradOptimizer(0.5)
         train = optimizer.minimize(loss, var_list=list(w))

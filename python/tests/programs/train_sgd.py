@@ -31,3 +31,8 @@ def program(tf, check):
     check("collections", [op.name for op in tf.get_collection(tf.GraphKeys.TRAIN_OP)])
     check("trainable", [var.name for var in tf.trainable_variables()])
     check("global", [var.name for var in tf.global_variables()])
+
+
+DIFFERENCES = {
+    "resource/GradientDescent/update_resource/w/mul*": "rows are scaled by the tensor that all updates share, not by a constant of their own",
+}

@@ -1,11 +1,12 @@
 //! [`Graph`]: the handle programs build with.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
-use parking_lot::Mutex;
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Node, Result};
 use tensorfleet_kernel::Catalogue;
@@ -39,17 +40,28 @@ pub struct Graph(Arc<Shared>);
 
 struct Shared {
     catalogue: &'static Catalogue,
-    state: Mutex<State>,
+    /// Reentrant for [`Graph::lend`]: the thread that lends the builder has the lock.
+    state: ReentrantMutex<RefCell<State>>,
     /// [`GraphBuilder::complete_len`], for sessions to look at without the lock.
     complete_len: AtomicUsize,
 }
 
 struct State {
-    builder: GraphBuilder,
+    /// `None` while a thread works with it.
+    builder: Option<Box<GraphBuilder>>,
     /// Scopes of the threads that are inside one.
     scopes: FxHashMap<ThreadId, Scopes>,
     registry: Registry,
     random_seed: Option<i64>,
+}
+
+/// What a program has done that uses a graph inside the work of [`Graph::build`].
+const IN_USE: &str = "nobody uses a graph while Graph::build works on it";
+
+impl State {
+    fn builder(&self) -> &GraphBuilder {
+        self.builder.as_deref().expect(IN_USE)
+    }
 }
 
 impl Graph {
@@ -57,12 +69,13 @@ impl Graph {
     pub fn new() -> Graph {
         let catalogue = catalogue::linked();
         let state = State {
-            builder: GraphBuilder::new(catalogue),
+            builder: Some(Box::new(GraphBuilder::new(catalogue))),
             scopes: FxHashMap::default(),
             registry: Registry::default(),
             random_seed: None,
         };
-        Graph(Arc::new(Shared { catalogue, state: Mutex::new(state), complete_len: AtomicUsize::new(0) }))
+        let state = ReentrantMutex::new(RefCell::new(state));
+        Graph(Arc::new(Shared { catalogue, state, complete_len: AtomicUsize::new(0) }))
     }
 
     /// A graph from its definition.
@@ -195,7 +208,7 @@ impl Graph {
 
     /// Sets the graph's part of seeds, or forgets it.
     pub fn set_random_seed_or_none(&self, seed: Option<i64>) {
-        self.0.state.lock().random_seed = seed;
+        self.0.state.lock().borrow_mut().random_seed = seed;
     }
 
     /// The seeds of a random op that is built now; zeros mean other numbers in each session.
@@ -211,9 +224,10 @@ impl Graph {
     /// The graph's and the op's part of the seed of a random op that is built now; `None` if neither has one.
     pub fn seed_pair(&self, own: Option<i64>) -> Option<(i64, i64)> {
         let state = self.0.state.lock();
+        let state = state.borrow();
         let pair = match (state.random_seed, own) {
             (Some(seed), Some(own)) => (seed, own),
-            (Some(seed), None) => (seed, state.builder.graph().len() as i64),
+            (Some(seed), None) => (seed, state.builder().graph().len() as i64),
             (None, Some(own)) => (DEFAULT_GRAPH_SEED, own),
             (None, None) => return None,
         };
@@ -236,10 +250,31 @@ impl Graph {
     /// Works on the graph itself, with the scopes of this thread: for front ends and gradients that need more than
     /// this crate's methods. `work` must not use this or any other handle of the graph.
     pub fn build<R>(&self, work: impl FnOnce(&mut GraphBuilder) -> R) -> R {
-        let mut state = self.0.state.lock();
-        let result = work(InOwnScopes::enter(&mut state).builder());
-        self.0.complete_len.store(state.builder.complete_len(), Ordering::Release);
+        let mut building = Building::enter(self.0.state.lock());
+        let result = work(building.builder());
+        self.0.complete_len.store(building.builder().complete_len(), Ordering::Release);
         result
+    }
+
+    /// Lets `body` use the graph in the midst of the work of [`Graph::build`], with the scopes that this work has entered: the
+    /// gradients that a program defines are built so, while the library differentiates. `builder` is the one that
+    /// [`Graph::build`] has given to the work.
+    ///
+    /// ```
+    /// # use tensorfleet::Graph;
+    /// let g = Graph::new();
+    /// let name = g.build(|builder| {
+    ///     builder.enter_name_scope("inside")?;
+    ///     let name = g.lend(builder, || g.constant_named("x", 1.0f32).name());
+    ///     builder.leave(0);
+    ///     Ok::<_, tensorfleet::Status>(name)
+    /// })?;
+    /// assert_eq!(name, "inside/x:0");
+    /// # Ok::<(), tensorfleet::Status>(())
+    /// ```
+    pub fn lend<R>(&self, builder: &mut GraphBuilder, body: impl FnOnce() -> R) -> R {
+        let _back = Lent::lend(self, builder);
+        body()
     }
 
     /// Runs `body` inside the scope that `enter` enters; leaves it even if `body` panics.
@@ -266,7 +301,7 @@ impl Graph {
 
     /// Works on what a module keeps with this graph, under a type of its own. `work` must not use the graph.
     pub(crate) fn registry<T: Default + Send + 'static, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        work(self.0.state.lock().registry.of())
+        work(self.0.state.lock().borrow_mut().registry.of())
     }
 
     /// The ops that its nodes may have.
@@ -279,32 +314,75 @@ impl Graph {
     }
 }
 
-/// Gives the builder the scopes of this thread, and takes them back even if the work with it panics.
-struct InOwnScopes<'a> {
-    state: &'a mut State,
+/// The builder in the hands of a thread, with the scopes of this thread; all goes back even if the work with it panics.
+struct Building<'a> {
+    state: ReentrantMutexGuard<'a, RefCell<State>>,
+    builder: Option<Box<GraphBuilder>>,
     thread: ThreadId,
     /// The thread's scopes before and after; those of no thread in between.
     scopes: Scopes,
 }
 
-impl<'a> InOwnScopes<'a> {
-    fn enter(state: &'a mut State) -> InOwnScopes<'a> {
+impl<'a> Building<'a> {
+    fn enter(state: ReentrantMutexGuard<'a, RefCell<State>>) -> Building<'a> {
         let thread = std::thread::current().id();
-        let mut scopes = state.scopes.remove(&thread).unwrap_or_default();
-        state.builder.swap_scopes(&mut scopes);
-        InOwnScopes { state, thread, scopes }
+        let (mut builder, mut scopes) = {
+            let mut state = state.borrow_mut();
+            let builder = state.builder.take().expect(IN_USE);
+            (builder, state.scopes.remove(&thread).unwrap_or_default())
+        };
+        builder.swap_scopes(&mut scopes);
+        Building { state, builder: Some(builder), thread, scopes }
     }
 
     fn builder(&mut self) -> &mut GraphBuilder {
-        &mut self.state.builder
+        self.builder.as_deref_mut().expect("it is here until it goes back")
     }
 }
 
-impl Drop for InOwnScopes<'_> {
+impl Drop for Building<'_> {
     fn drop(&mut self) {
-        self.state.builder.swap_scopes(&mut self.scopes);
+        let mut state = self.state.borrow_mut();
+        if let Some(mut builder) = self.builder.take() {
+            builder.swap_scopes(&mut self.scopes);
+            state.builder = Some(builder);
+        }
         if !self.scopes.is_empty() {
-            self.state.scopes.insert(self.thread, std::mem::take(&mut self.scopes));
+            state.scopes.insert(self.thread, std::mem::take(&mut self.scopes));
+        }
+    }
+}
+
+/// A builder that its user has lent to the graph; it goes back even if what it is lent for panics.
+struct Lent<'a> {
+    graph: &'a Graph,
+    /// Where it goes back to. An empty one stands there meanwhile.
+    user: &'a mut GraphBuilder,
+}
+
+impl<'a> Lent<'a> {
+    fn lend(graph: &'a Graph, user: &'a mut GraphBuilder) -> Lent<'a> {
+        let mut lent = Box::new(GraphBuilder::new(graph.0.catalogue));
+        std::mem::swap(&mut *lent, user);
+        let mut scopes = Scopes::default();
+        lent.swap_scopes(&mut scopes);
+        let state = graph.0.state.lock();
+        let mut state = state.borrow_mut();
+        state.scopes.insert(std::thread::current().id(), scopes);
+        state.builder = Some(lent);
+        drop(state);
+        Lent { graph, user }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let state = self.graph.0.state.lock();
+        let mut state = state.borrow_mut();
+        let mut scopes = state.scopes.remove(&std::thread::current().id()).unwrap_or_default();
+        if let Some(mut lent) = state.builder.take() {
+            lent.swap_scopes(&mut scopes);
+            std::mem::swap(&mut *lent, self.user);
         }
     }
 }

@@ -5,6 +5,9 @@
 //! to the one with the fewest bytes so far. Observed in TensorFlow 2.21: an inner scope wins in what it names, even
 //! over the chosen server; a variable that an inner scope puts in another job takes no turn.
 
+use std::fmt;
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use tensorfleet_cluster::ClusterSpec;
 use tensorfleet_core::attr::FromAttr;
@@ -51,6 +54,17 @@ pub struct ReplicaDeviceSetter {
     merges: bool,
     ps_ops: Vec<String>,
     strategy: PsStrategy,
+    chosen_by: Option<ChosenBy>,
+}
+
+/// A function of the program that chooses parameter servers.
+#[derive(Clone)]
+struct ChosenBy(Arc<dyn Fn(&Node) -> Result<u32> + Send + Sync>);
+
+impl fmt::Debug for ChosenBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(a function)")
+    }
 }
 
 /// Puts variables on parameter servers in turn and everything else on the worker device. Without parameter servers it
@@ -82,6 +96,7 @@ pub fn replica_device_setter() -> ReplicaDeviceSetter {
         merges: true,
         ps_ops: PS_OPS.map(String::from).to_vec(),
         strategy: PsStrategy::RoundRobin,
+        chosen_by: None,
     }
 }
 
@@ -141,6 +156,23 @@ impl ReplicaDeviceSetter {
         self
     }
 
+    /// Lets `choose` give the task of the parameter server for each node that goes to one, instead of a [`PsStrategy`]. It must
+    /// not use the graph.
+    ///
+    /// ```
+    /// # use tensorfleet::{Graph, replica_device_setter};
+    /// let g = Graph::new();
+    /// let setter = replica_device_setter().ps_tasks(3).strategy_by(|node| Ok(node.name.len() as u32));
+    /// assert_eq!(g.device(setter, || g.variable("ab", 1.0f32)).device(), "/job:ps/task:2");
+    /// ```
+    pub fn strategy_by(
+        mut self,
+        choose: impl Fn(&Node) -> Result<u32> + Send + Sync + 'static,
+    ) -> ReplicaDeviceSetter {
+        self.chosen_by = Some(ChosenBy(Arc::new(choose)));
+        self
+    }
+
     fn into_scope(self) -> Result<DeviceScope> {
         let device = |what: &str, text: &str| {
             let parsed: Result<DeviceName> = text.parse();
@@ -157,7 +189,7 @@ impl ReplicaDeviceSetter {
             return Ok(DeviceScope::Reset);
         }
         let turn = Mutex::new(Turn { bytes: vec![0; tasks.len()], tasks, next: 0, strategy: self.strategy });
-        let (merges, ps_ops) = (self.merges, self.ps_ops);
+        let (merges, ps_ops, chosen_by) = (self.merges, self.ps_ops, self.chosen_by);
         Ok(DeviceScope::by(move |node| {
             let inner: DeviceName = node.device.parse()?;
             if !merges && !inner.is_unconstrained() {
@@ -169,7 +201,10 @@ impl ReplicaDeviceSetter {
             let mut device = ps_device.clone();
             let takes_turn = device.job.is_some() && (inner.job.is_none() || inner.job == device.job);
             if takes_turn {
-                device.task = Some(turn.lock().take(node)?);
+                device.task = Some(match &chosen_by {
+                    Some(ChosenBy(choose)) => choose(node)?,
+                    None => turn.lock().take(node)?,
+                });
             }
             Ok(device.overridden_by(&inner))
         }))

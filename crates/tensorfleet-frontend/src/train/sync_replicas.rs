@@ -56,10 +56,14 @@ pub struct SyncReplicasOptimizer {
     total_num_replicas: usize,
     /// How many workers are enough, after they have waited so long for the others.
     min_replicas: Option<(usize, Duration)>,
-    averages: Option<(ExponentialMovingAverage, Vec<Variable>)>,
+    /// Builds what follows a round.
+    after_round: Option<AfterRound>,
     name: String,
     built: Mutex<Option<Built>>,
 }
+
+/// Builds an operation that is run with every round, after its update.
+type AfterRound = Box<dyn Fn(&Graph) -> Result<Operation> + Send + Sync>;
 
 /// What [`Optimizer::apply_gradients`] has added to the graph.
 #[derive(Clone)]
@@ -87,7 +91,7 @@ impl SyncReplicasOptimizer {
             replicas_to_aggregate,
             total_num_replicas: replicas_to_aggregate,
             min_replicas: None,
-            averages: None,
+            after_round: None,
             name: "sync_replicas".to_string(),
             built: Mutex::new(None),
         }
@@ -123,11 +127,19 @@ impl SyncReplicasOptimizer {
 
     /// Keeps moving averages of `variables`, updated with every round.
     pub fn variable_averages(
-        mut self,
+        self,
         averages: ExponentialMovingAverage,
         variables: Vec<Variable>,
     ) -> SyncReplicasOptimizer {
-        self.averages = Some((averages, variables));
+        self.after_round(move |_| averages.apply(&variables))
+    }
+
+    /// Runs what `build` builds with every round, after its update.
+    pub fn after_round(
+        mut self,
+        build: impl Fn(&Graph) -> Result<Operation> + Send + Sync + 'static,
+    ) -> SyncReplicasOptimizer {
+        self.after_round = Some(Box::new(build));
         self
     }
 
@@ -191,6 +203,11 @@ impl SyncReplicasOptimizer {
     /// Ends the waits of all workers for a token: the chief runs it when the training is over. (The hook does.)
     pub fn close_tokens_op(&self) -> Result<Operation> {
         Ok(self.built()?.close_tokens_op)
+    }
+
+    /// Whether the token queue has been closed: the training on these parameter servers is over.
+    pub fn is_closed(&self) -> Result<Output> {
+        Ok(self.built()?.is_closed)
     }
 
     /// A hook for monitored sessions that does all of it: the local steps, the accumulators, and on the chief the
@@ -365,8 +382,8 @@ impl Optimizer for SyncReplicasOptimizer {
                     false => token_queue.enqueue_many([&tokens]),
                 }
             })?;
-            if let Some((averages, variables)) = &self.averages {
-                round = graph.control_dependencies([&round], || averages.apply(variables))?;
+            if let Some(build) = &self.after_round {
+                round = graph.control_dependencies([&round], || build(graph))?;
             }
             let close_tokens_op = token_queue.close(false)?;
             let is_closed = token_queue.is_closed()?;

@@ -4,8 +4,12 @@
 //! those outside all loops, and for each loop those of its body. On each level, nodes and inner loops are the units that
 //! gradients arrive at.
 
+use std::fmt;
+use std::sync::Arc;
+
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensorfleet_core::{DType, Endpoint, NodeId, Result, Status, Tensor};
+use tensorfleet_core::attr::FromAttr;
+use tensorfleet_core::{DType, Endpoint, Node, NodeId, Result, Status, Tensor};
 
 use super::aggregate::{Grad, sum};
 use super::differential::Differential;
@@ -13,6 +17,15 @@ use super::gate::{Gate, gated};
 use super::paths::{Level, Paths, Unit};
 use crate::builder::{FlowId, GraphBuilder, Input, NewNode, adapt_literal};
 use crate::op::Gradient;
+
+/// Gradients that a program defines. They come before those of the catalogue.
+pub trait CustomGradients: fmt::Debug + Send + Sync {
+    /// Whether the program defines the gradient of this op.
+    fn defines(&self, op: &str) -> bool;
+
+    /// Builds the gradients of a node's inputs, one for each. The node is of the op, or names it as the one whose gradient it has.
+    fn differentiate(&self, op: &str, differential: &mut Differential<'_>) -> Result<Vec<Option<Grad>>>;
+}
 
 /// How gradients are built.
 #[derive(Clone, Debug)]
@@ -27,6 +40,8 @@ pub struct GradientOptions {
     pub gate: Gate,
     /// The name scope of the new nodes.
     pub name: String,
+    /// Gradients that the program defines.
+    pub custom: Option<Arc<dyn CustomGradients>>,
 }
 
 impl Default for GradientOptions {
@@ -37,6 +52,7 @@ impl Default for GradientOptions {
             colocate_with_ops: false,
             gate: Gate::None,
             name: "gradients".to_string(),
+            custom: None,
         }
     }
 }
@@ -223,10 +239,12 @@ impl<'a> Engine<'a> {
     }
 
     fn differentiate(&mut self, node: NodeId, arriving: &[Option<Grad>]) -> Result<Vec<Option<Grad>>> {
-        let op = self.builder.node(node).op.to_string();
+        let op = differentiated_as(self.builder.node(node))?;
         let count = self.builder.node(node).inputs.len();
+        let custom = self.options.custom.clone().filter(|custom| custom.defines(&op));
         let function = match self.builder.catalogue().find(&op).map(|entry| entry.op.gradient) {
-            Some(Gradient::By(function)) => function,
+            _ if custom.is_some() => None,
+            Some(Gradient::By(function)) => Some(function),
             Some(Gradient::None) => return Ok(vec![None; count]),
             _ => {
                 let name = &self.builder.node(node).name;
@@ -244,7 +262,12 @@ impl<'a> Engine<'a> {
             inputs.iter().map(|&input| self.paths.contains(self.builder, input)).collect();
         let grads = self.beside(node, |builder| {
             builder.enter_name_scope(&scope)?;
-            let mut grads = function(&mut Differential::new(builder, node, arriving))?;
+            let mut differential = Differential::new(builder, node, arriving);
+            let mut grads = match (function, &custom) {
+                (Some(function), _) => function(&mut differential)?,
+                (None, Some(custom)) => custom.differentiate(&op, &mut differential)?,
+                (None, None) => Vec::new(),
+            };
             // What nobody asked for is not waited for: the gradient of a picture costs as much as that of the weights.
             for (grad, leads_on) in grads.iter_mut().zip(leads_on) {
                 *grad = grad.take().filter(|_| leads_on);
@@ -300,5 +323,13 @@ impl<'a> Engine<'a> {
 
     fn visit_loop(&mut self, flow: FlowId) -> Result<Vec<(Endpoint, Option<Grad>)>> {
         super::loops::differentiate(self, flow)
+    }
+}
+
+/// The op whose gradient a node has: its own, unless an attribute names another one.
+fn differentiated_as(node: &Node) -> Result<String> {
+    match node.attrs.get("_gradient_op_type") {
+        Some(named) => String::from_attr(named),
+        None => Ok(node.op.to_string()),
     }
 }

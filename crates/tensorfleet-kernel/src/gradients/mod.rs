@@ -20,7 +20,7 @@ mod unbroadcast;
 pub use crate::{binary_gradients, unary_gradients};
 pub use aggregate::{Grad, densify};
 pub use differential::Differential;
-pub use engine::{GradientOptions, gradients};
+pub use engine::{CustomGradients, GradientOptions, gradients};
 pub use formula::{Formula, Symbol, apply, apply2, apply3, conj, number};
 pub use gate::Gate;
 pub use shapes::Grads;

@@ -26,8 +26,8 @@ use crate::graph::{Arg, Graph, IndexedSlices, Operand, Operation, Output, Variab
 pub struct Adam {
     state: OptimizerState,
     learning_rate: Hyperparameter,
-    beta1: f64,
-    beta2: f64,
+    beta1: Hyperparameter,
+    beta2: Hyperparameter,
     epsilon: Hyperparameter,
 }
 
@@ -37,21 +37,21 @@ impl Adam {
         Adam {
             state: OptimizerState::new("Adam"),
             learning_rate: learning_rate.into(),
-            beta1: 0.9,
-            beta2: 0.999,
+            beta1: Hyperparameter::Number(0.9),
+            beta2: Hyperparameter::Number(0.999),
             epsilon: Hyperparameter::Number(1e-8),
         }
     }
 
     /// How much of the mean of gradients each step keeps; 0.9 if nothing is said.
-    pub fn beta1(mut self, beta1: f64) -> Adam {
-        self.beta1 = beta1;
+    pub fn beta1(mut self, beta1: impl Into<Hyperparameter>) -> Adam {
+        self.beta1 = beta1.into();
         self
     }
 
     /// How much of the mean of squares each step keeps; 0.999 if nothing is said.
-    pub fn beta2(mut self, beta2: f64) -> Adam {
-        self.beta2 = beta2;
+    pub fn beta2(mut self, beta2: impl Into<Hyperparameter>) -> Adam {
+        self.beta2 = beta2.into();
         self
     }
 
@@ -120,8 +120,8 @@ impl UpdateRule for Adam {
         // TensorFlow, too, puts them with the variable whose name comes first, so that all workers agree.
         let first = variables.iter().min_by_key(|variable| variable.name());
         let first = first.ok_or_else(|| Status::internal("Adam makes slots for at least one variable"))?;
-        slots.make_shared("beta1_power", self.beta1, first)?;
-        slots.make_shared("beta2_power", self.beta2, first)?;
+        slots.make_shared("beta1_power", &self.beta1, first)?;
+        slots.make_shared("beta2_power", &self.beta2, first)?;
         for variable in variables {
             slots.zeros(variable, "m", self.state.name())?;
             slots.zeros(variable, "v", self.state.name())?;
@@ -132,8 +132,8 @@ impl UpdateRule for Adam {
     fn prepare(&self, graph: &Graph) -> Result<AdamPrepared> {
         Ok(AdamPrepared {
             rate: self.learning_rate.tensor(graph, "learning_rate")?,
-            beta1: Hyperparameter::Number(self.beta1).tensor(graph, "beta1")?,
-            beta2: Hyperparameter::Number(self.beta2).tensor(graph, "beta2")?,
+            beta1: self.beta1.tensor(graph, "beta1")?,
+            beta2: self.beta2.tensor(graph, "beta2")?,
             epsilon: self.epsilon.tensor(graph, "epsilon")?,
         })
     }
@@ -217,7 +217,10 @@ impl UpdateRule for Adam {
 fn power_like(power: &Variable, variable: &Variable) -> Result<Arg> {
     match power.dtype()? == variable.dtype()? {
         true => Ok(power.into_arg()),
-        false => Ok(like(&power.value(), variable)?.into_arg()),
+        false => {
+            let cast = power.graph().op("Cast").input(power).attr("DstT", variable.dtype()?);
+            Ok(cast.output()?.into_arg())
+        }
     }
 }
 

@@ -27,12 +27,13 @@ const SMALLEST_RATE: f64 = 1e-36;
 pub struct Ftrl {
     state: OptimizerState,
     learning_rate: Hyperparameter,
-    learning_rate_power: f64,
+    learning_rate_power: Hyperparameter,
     initial_accumulator_value: f64,
-    l1: f64,
-    l2: f64,
-    l2_shrinkage: f64,
-    beta: f64,
+    l1: Hyperparameter,
+    l2: Hyperparameter,
+    l2_shrinkage: Hyperparameter,
+    /// `None` if the rule is that of TensorFlow 1.15, which has no beta and no nodes for it.
+    beta: Option<f64>,
 }
 
 impl Ftrl {
@@ -41,18 +42,18 @@ impl Ftrl {
         Ftrl {
             state: OptimizerState::new("Ftrl"),
             learning_rate: learning_rate.into(),
-            learning_rate_power: -0.5,
+            learning_rate_power: Hyperparameter::Number(-0.5),
             initial_accumulator_value: 0.1,
-            l1: 0.0,
-            l2: 0.0,
-            l2_shrinkage: 0.0,
-            beta: 0.0,
+            l1: Hyperparameter::Number(0.0),
+            l2: Hyperparameter::Number(0.0),
+            l2_shrinkage: Hyperparameter::Number(0.0),
+            beta: Some(0.0),
         }
     }
 
     /// How the rate falls with the squares of the gradients; -0.5 if nothing is said, 0 for a fixed rate.
-    pub fn learning_rate_power(mut self, power: f64) -> Ftrl {
-        self.learning_rate_power = power;
+    pub fn learning_rate_power(mut self, power: impl Into<Hyperparameter>) -> Ftrl {
+        self.learning_rate_power = power.into();
         self
     }
 
@@ -63,38 +64,45 @@ impl Ftrl {
     }
 
     /// The strength of the L1 regularization.
-    pub fn l1(mut self, strength: f64) -> Ftrl {
-        self.l1 = strength;
+    pub fn l1(mut self, strength: impl Into<Hyperparameter>) -> Ftrl {
+        self.l1 = strength.into();
         self
     }
 
     /// The strength of the L2 regularization, which keeps the updates stable.
-    pub fn l2(mut self, strength: f64) -> Ftrl {
-        self.l2 = strength;
+    pub fn l2(mut self, strength: impl Into<Hyperparameter>) -> Ftrl {
+        self.l2 = strength.into();
         self
     }
 
     /// The strength of the L2 regularization that shrinks weights in use.
-    pub fn l2_shrinkage(mut self, strength: f64) -> Ftrl {
-        self.l2_shrinkage = strength;
+    pub fn l2_shrinkage(mut self, strength: impl Into<Hyperparameter>) -> Ftrl {
+        self.l2_shrinkage = strength.into();
         self
     }
 
     /// The beta of the paper; 0 if nothing is said.
     pub fn beta(mut self, beta: f64) -> Ftrl {
-        self.beta = beta;
+        self.beta = Some(beta);
+        self
+    }
+
+    /// The rule of TensorFlow 1.15: no beta, and no nodes for it.
+    pub fn without_beta(mut self) -> Ftrl {
+        self.beta = None;
         self
     }
 
     fn check(&self) -> Result<()> {
         let not_negative = [
-            ("initial_accumulator_value", self.initial_accumulator_value),
-            ("l1", self.l1),
-            ("l2", self.l2),
-            ("l2_shrinkage", self.l2_shrinkage),
-            ("learning_rate_power, negated,", -self.learning_rate_power),
+            ("initial_accumulator_value", Some(self.initial_accumulator_value)),
+            ("l1", self.l1.number()),
+            ("l2", self.l2.number()),
+            ("l2_shrinkage", self.l2_shrinkage.number()),
+            ("learning_rate_power, negated,", self.learning_rate_power.number().map(|power| -power)),
         ];
         for (name, value) in not_negative {
+            let value = value.unwrap_or(0.0);
             ensure!(value >= 0.0, InvalidArgument, "Ftrl: {name} must not be negative, got {value}");
         }
         Ok(())
@@ -106,7 +114,13 @@ impl Ftrl {
     }
 
     fn has_shrinkage(&self) -> bool {
-        self.l2_shrinkage > 0.0
+        let strength = match &self.l2_shrinkage {
+            Hyperparameter::Number(strength) => Some(*strength),
+            Hyperparameter::Computed(strength) => {
+                strength.constant_value().and_then(|value| value.to_scalar::<f32>().ok()).map(f64::from)
+            }
+        };
+        strength.is_none_or(|strength| strength > 0.0)
     }
 
     /// Adds what follows the gradient.
@@ -157,22 +171,30 @@ impl UpdateRule for Ftrl {
     }
 
     fn prepare(&self, graph: &Graph) -> Result<FtrlPrepared> {
-        let number = |name: &str, value: f64| graph.literal(name, value, DType::Float);
         let rate = self.learning_rate.tensor(graph, "learning_rate")?;
-        let l1 = number("l1_regularization_strength", self.l1)?;
-        let rate_to_divide_by = match &self.learning_rate {
-            Hyperparameter::Number(rate) => graph.op("Maximum").input(*rate as f32),
-            Hyperparameter::Computed(rate) => graph.op("Maximum").input(rate),
+        let l1 = self.l1.tensor(graph, "l1_regularization_strength")?;
+        let l2 = match self.beta {
+            None => self.l2.tensor(graph, "l2_regularization_strength")?,
+            Some(beta) => {
+                let rate_to_divide_by = match &self.learning_rate {
+                    Hyperparameter::Number(rate) => graph.op("Maximum").input(*rate as f32),
+                    Hyperparameter::Computed(rate) => graph.op("Maximum").input(rate),
+                };
+                let twice = (2.0 * rate_to_divide_by.input(SMALLEST_RATE as f32).output()?).check()?;
+                let l2 = match &self.l2 {
+                    Hyperparameter::Number(l2) => (*l2 + beta / twice).check()?,
+                    Hyperparameter::Computed(l2) => (l2 + beta / twice).check()?,
+                };
+                graph.literal("beta", beta, DType::Float)?;
+                l2
+            }
         };
-        let twice = (2.0 * rate_to_divide_by.input(SMALLEST_RATE as f32).output()?).check()?;
-        let l2 = (self.l2 + self.beta / twice).check()?;
-        number("beta", self.beta)?;
         Ok(FtrlPrepared {
             rate,
             l1,
             l2,
-            l2_shrinkage: number("l2_shrinkage_regularization_strength", self.l2_shrinkage)?,
-            rate_power: number("learning_rate_power", self.learning_rate_power)?,
+            l2_shrinkage: self.l2_shrinkage.tensor(graph, "l2_shrinkage_regularization_strength")?,
+            rate_power: self.learning_rate_power.tensor(graph, "learning_rate_power")?,
         })
     }
 

@@ -15,6 +15,14 @@ pub enum Hyperparameter {
 }
 
 impl Hyperparameter {
+    /// The number, if it is a constant.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Hyperparameter::Number(number) => Some(*number),
+            Hyperparameter::Computed(_) => None,
+        }
+    }
+
     /// The number as a value of `graph`; a constant is added under `name`, as float.
     pub fn tensor(&self, graph: &Graph, name: &str) -> Result<Output> {
         match self {

@@ -6,11 +6,13 @@
 
 mod adadelta;
 mod adagrad;
+mod adagrad_da;
 mod adam;
 mod ftrl;
 mod gradient_descent;
 mod hyperparameter;
 mod momentum;
+mod proximal;
 mod rms_prop;
 mod slots;
 
@@ -18,11 +20,13 @@ use tensorfleet_core::{DType, Result, Status, ensure};
 
 pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
+pub use adagrad_da::AdagradDa;
 pub use adam::Adam;
 pub use ftrl::Ftrl;
 pub use gradient_descent::GradientDescent;
 pub use hyperparameter::Hyperparameter;
 pub use momentum::Momentum;
+pub use proximal::{ProximalAdagrad, ProximalGradientDescent};
 pub use rms_prop::RmsProp;
 pub use slots::Slots;
 
@@ -420,7 +424,7 @@ fn count(graph: &Graph, global_step: &Variable, updated: Operation, name: &str) 
 
 impl IndexedSlices {
     /// The same gradient with each row at most once.
-    pub(crate) fn sum_duplicates(&self) -> Result<IndexedSlices> {
+    pub fn sum_duplicates(&self) -> Result<IndexedSlices> {
         let graph = self.values.graph();
         let unique = graph.op("Unique").input(&self.indices).build()?;
         let (indices, positions) = (unique.output(0), unique.output(1));

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tensorfleet_core::{Result, Status};
 
+use super::Hyperparameter;
 use crate::graph::{Graph, Output, Variable};
 use crate::variables::{Initial, Initializer, create_slot};
 
@@ -71,8 +72,18 @@ impl Slots {
         Ok(())
     }
 
+    /// Makes `variable` the one in `slot` of `primary`: for front ends that make slots themselves.
+    pub fn put(&self, primary: &Variable, slot: &str, variable: &Variable) {
+        self.slots.lock().entry(slot.to_string()).or_default().insert(key(primary), variable.clone());
+    }
+
+    /// Makes `variable` the one called `name` for all that is trained in its graph; see [`Slots::put`].
+    pub fn put_shared(&self, name: &str, variable: &Variable) {
+        self.shared.lock().insert((name.to_string(), variable.graph().address()), variable.clone());
+    }
+
     /// Makes a variable for all that is trained in the graph of `near`, unless it exists; it stands where `near` does.
-    pub fn make_shared(&self, name: &str, initial: f64, near: &Variable) -> Result<()> {
+    pub fn make_shared(&self, name: &str, initial: &Hyperparameter, near: &Variable) -> Result<()> {
         let graph = near.graph();
         let key = (name.to_string(), graph.address());
         if self.shared.lock().contains_key(&key) {
@@ -81,7 +92,10 @@ impl Slots {
         let variable = graph.colocate_with(near, || {
             let variable = graph.new_variable(name).untrainable();
             let variable = if near.is_resource() { variable.resource() } else { variable };
-            variable.init(initial as f32).check()
+            match initial {
+                Hyperparameter::Number(initial) => variable.init(*initial as f32).check(),
+                Hyperparameter::Computed(initial) => variable.init(initial).check(),
+            }
         })?;
         self.shared.lock().insert(key, variable);
         Ok(())
