@@ -4,8 +4,11 @@
 table in the documentation read it.
 """
 
+from tensorfleet.framework.missing_ops import MISSING_OPS
+
 #: Name below `tf.` -> reason.
 MISSING = {
+    **MISSING_OPS,
     "estimator.*": "estimators are a framework above tf.train, which is here",
     "keras.*": "Keras is a framework of its own",
     "lite.*": "for phones",

@@ -9,8 +9,6 @@ from tensorfleet.framework.export import export
 from tensorfleet.framework.tensor import Tensor
 from tensorfleet.ops import array, reductions
 
-MISSING_CHECKS = {"ensure_shape": "there is no op EnsureShape; use Tensor.set_shape or tf.assert_rank"}
-
 
 def _assert(condition, data, summarize, name=None):
     from tensorfleet.ops.control_flow import Assert

@@ -8,39 +8,6 @@ from tensorfleet.framework.export import export
 from tensorfleet.ops import array, math, reductions
 from tensorfleet.ops.image_shape import asserted
 
-MISSING_IMAGE = {
-    f"image.{name}": f"there is no op {op}"
-    for name, op in {
-        "adjust_contrast": "AdjustContrastv2",
-        "random_contrast": "AdjustContrastv2",
-        "adjust_hue": "AdjustHue",
-        "random_hue": "AdjustHue",
-        "adjust_saturation": "AdjustSaturation",
-        "random_saturation": "AdjustSaturation",
-        "adjust_jpeg_quality": "EncodeJpeg",
-        "random_jpeg_quality": "EncodeJpeg",
-        "encode_jpeg": "EncodeJpeg",
-        "combined_non_max_suppression": "CombinedNonMaxSuppression",
-        "non_max_suppression": "NonMaxSuppressionV3",
-        "non_max_suppression_padded": "NonMaxSuppressionV4",
-        "non_max_suppression_overlaps": "NonMaxSuppressionWithOverlaps",
-        "non_max_suppression_with_scores": "NonMaxSuppressionV5",
-        "crop_and_resize": "CropAndResize",
-        "decode_and_crop_jpeg": "DecodeAndCropJpeg",
-        "decode_gif": "DecodeGif",
-        "draw_bounding_boxes": "DrawBoundingBoxesV2",
-        "extract_glimpse": "ExtractGlimpse",
-        "extract_image_patches": "ExtractImagePatches",
-        "extract_patches": "ExtractImagePatches",
-        "extract_jpeg_shape": "ExtractJpegShape",
-        "hsv_to_rgb": "HSVToRGB",
-        "rgb_to_hsv": "RGBToHSV",
-        "resize_area": "ResizeArea",
-        "resize_bicubic": "ResizeBicubic",
-        "sample_distorted_bounding_box": "SampleDistortedBoundingBoxV2",
-    }.items()
-}
-
 
 @export("image.adjust_brightness")
 def adjust_brightness(image, delta):

@@ -2,7 +2,7 @@
 
 from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.constant import constant_value
-from tensorfleet.framework.export import export
+from tensorfleet.framework.export import export, export_values
 from tensorfleet.framework.tensor import Tensor
 from tensorfleet.framework.tensor_shape import TensorShape
 
@@ -172,3 +172,7 @@ def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
         if dtype is None or result.dtype.base_dtype == dtypes.as_dtype(dtype).base_dtype:
             return result
         return math.cast(result, dtype)
+
+
+newaxis = None
+export_values(__name__, {"newaxis": "newaxis"})

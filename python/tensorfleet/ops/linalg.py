@@ -6,23 +6,6 @@ from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.export import export
 from tensorfleet.ops.arguments import is_integer, keep_dims_of
 
-MISSING_LINALG = {
-    name: reason
-    for names, reason in (
-        ("svd linalg.svd linalg.pinv linalg.matrix_rank", "there is no op Svd"),
-        ("self_adjoint_eig linalg.eigh self_adjoint_eigvals linalg.eigvalsh", "there is no op SelfAdjointEigV2"),
-        ("qr linalg.qr", "there is no op Qr"),
-        ("linalg.lu", "there is no op Lu"),
-        ("linalg.logm", "there is no op MatrixLogarithm"),
-        ("linalg.sqrtm matrix_square_root", "there is no op MatrixSquareRoot"),
-        ("linalg.lstsq matrix_solve_ls", "there is no op MatrixSolveLs"),
-        ("linalg.tridiagonal_solve", "there is no op TridiagonalSolve"),
-        ("linalg.tridiagonal_matmul", "there is no op TridiagonalMatMul"),
-        ("linalg.expm", "rarely used; a Taylor series of tf.matmul does it"),
-    )
-    for name in names.split()
-}
-
 
 @export("eye", "linalg.eye")
 def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32, name=None):

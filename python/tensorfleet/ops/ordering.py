@@ -7,12 +7,6 @@ from tensorfleet.framework.constant import constant, constant_value
 from tensorfleet.framework.export import export
 from tensorfleet.ops import array, reductions
 
-MISSING_ORDERING = {
-    "searchsorted": "there is no op LowerBound",
-    "roll": "there is no op Roll",
-    "manip.roll": "there is no op Roll",
-}
-
 
 def _top(values, axis, direction, of_indices):
     """The sorted values or their places, by the op that finds the largest."""

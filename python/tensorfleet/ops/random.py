@@ -8,12 +8,6 @@ from tensorfleet.framework.export import export
 from tensorfleet.framework.random_seed import get_seed
 from tensorfleet.framework.tensor import Tensor
 
-MISSING_RANDOM = {
-    "random_poisson": "there is no op RandomPoissonV2",
-    "random.poisson": "there is no op RandomPoissonV2",
-    "random.experimental.*": "generators with a state of their own came with TensorFlow 2",
-}
-
 
 def _shape_tensor(shape):
     """The shape as a tensor; an empty one is an integer vector too."""

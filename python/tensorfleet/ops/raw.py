@@ -5,6 +5,8 @@ Signatures follow from the declarations: inputs first, then attributes without a
 
 import functools
 
+import numpy as np
+
 from tensorfleet import _native
 from tensorfleet.framework import op_library
 from tensorfleet.framework.export import export_values
@@ -48,6 +50,9 @@ def _default(attribute):
         return value.decode("utf-8", "surrogateescape")
     if attribute.kind == "shape" and not attribute.is_list:
         return None if value.unknown_rank else [dim.size for dim in value.dim]
+    if isinstance(value, float):
+        # Kept with 32 bits; the shortest number that says the same is the one that was declared.
+        return float(str(np.float32(value)))
     return value
 
 

@@ -4,8 +4,6 @@ from tensorfleet.framework import gen, ops
 from tensorfleet.framework.composite import SparseTensor, SparseTensorValue
 from tensorfleet.framework.export import export
 
-MISSING_SETS = {"sets.set_size": "there is no op SetSize", "sets.size": "there is no op SetSize"}
-
 
 def _operation(a, b, kind, validate_indices):
     if isinstance(a, (SparseTensor, SparseTensorValue)) or isinstance(b, (SparseTensor, SparseTensorValue)):

@@ -6,19 +6,6 @@ from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.constant import constant
 from tensorfleet.framework.export import export
 
-_TRANSFORMS = "fft fft2d fft3d ifft ifft2d ifft3d rfft rfft2d rfft3d irfft irfft2d irfft3d dct idct".split()
-MISSING_SIGNAL = {
-    **{f"signal.{name}": "there are no ops for Fourier transforms" for name in _TRANSFORMS},
-    **{f"spectral.{name}": "there are no ops for Fourier transforms" for name in _TRANSFORMS},
-    **{name: "there are no ops for Fourier transforms" for name in _TRANSFORMS[:6]},
-    **{
-        f"signal.{name}": "there are no ops for Fourier transforms"
-        for name in ("stft", "inverse_stft", "inverse_stft_window_fn", "mfccs_from_log_mel_spectrograms", "frame", "overlap_and_add", "linear_to_mel_weight_matrix")
-    },
-    "signal.fftshift": "there is no op Roll",
-    "signal.ifftshift": "there is no op Roll",
-}
-
 
 def _cosine_window(name, default, window_length, periodic, dtype, a, b):
     from tensorfleet.ops import math

@@ -10,27 +10,6 @@ from tensorfleet.ops.arguments import keep_dims_of, renamed
 from tensorfleet.ops.constants import fill, ones, ones_like, zeros
 from tensorfleet.ops.indexing import gather, where, where_v2
 
-MISSING_SPARSE = {
-    name: reason
-    for names, reason in (
-        ("sparse_concat sparse.concat", "there is no op SparseConcat"),
-        ("sparse_split sparse.split", "there is no op SparseSplit"),
-        ("sparse_slice sparse.slice", "there is no op SparseSlice"),
-        ("sparse_softmax sparse.softmax", "there is no op SparseSoftmax"),
-        ("sparse_maximum sparse.maximum", "there is no op SparseSparseMaximum"),
-        ("sparse_minimum sparse.minimum", "there is no op SparseSparseMinimum"),
-        ("sparse_reduce_max sparse.reduce_max", "there is no op SparseReduceMax"),
-        ("sparse_reduce_max_sparse sparse.reduce_max_sparse", "there is no op SparseReduceMaxSparse"),
-        ("sparse_reduce_sum_sparse sparse.reduce_sum_sparse", "there is no op SparseReduceSumSparse"),
-        ("sparse.cross sparse.cross_hashed", "there is no op SparseCross"),
-        ("serialize_sparse io.serialize_sparse", "there is no op SerializeSparse"),
-        ("serialize_many_sparse io.serialize_many_sparse", "there is no op SerializeManySparse"),
-        ("deserialize_many_sparse io.deserialize_many_sparse", "there is no op DeserializeManySparse"),
-        ("sparse_matmul", "there is no op SparseMatMul; tf.matmul has the same values"),
-    )
-    for name in names.split()
-}
-
 
 def _sparse(value):
     """The value as a `SparseTensor`; anything else is a mistake."""

@@ -8,22 +8,6 @@ from tensorfleet.framework.constant import constant
 from tensorfleet.framework.export import export
 from tensorfleet.ops.arguments import renamed
 
-MISSING_STRINGS = {
-    name: reason
-    for names, reason in (
-        ("strings.unicode_script", "there is no op UnicodeScript"),
-        ("strings.unicode_transcode", "there is no op UnicodeTranscode"),
-        ("strings.unsorted_segment_join", "there is no op UnsortedSegmentJoin"),
-        (
-            "strings.unicode_decode strings.unicode_decode_with_offsets strings.unicode_split strings.unicode_split_with_offsets",
-            "there is no op UnicodeDecodeWithOffsets",
-        ),
-        ("strings.unicode_encode", "there is no op UnicodeEncode"),
-        ("strings.ngrams strings.bytes_split", "they give ragged tensors"),
-    )
-    for name in names.split()
-}
-
 
 @export("strings.regex_full_match")
 def regex_full_match(input, pattern, name=None):
