@@ -398,7 +398,7 @@ class VariableScope:
             if use_resource is None:
                 use_resource = self._use_resource
                 if use_resource is None:
-                    use_resource = variables._resource_by_default
+                    use_resource = variables.resource_variables_enabled()
             return var_store.get_variable(full_name, shape, dtype, initializer, regularizer, reuse, trainable, collections, caching_device, partitioner, validate_shape, use_resource, custom_getter, constraint, synchronization, aggregation)
 
 
