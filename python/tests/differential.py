@@ -8,10 +8,12 @@ Nodes below a scope called `gradients` are compared by the values they lead to, 
 smaller. `DIFFERENCES` in a program names other nodes (`*` at the end stands for any rest) that differ, with the reason.
 
 `TENSORFLEET_TF1_PYTHON` is an interpreter with TensorFlow 1.15; the interpreter that runs this has tensorfleet. Answers of
-TensorFlow are kept in `target/differential` and made again when a program or this file changes.
+TensorFlow are kept in `target/differential` and made again when a program or this file changes. Programs run one after the other
+in a few processes, each with a new default graph; one that says `OWN_PROCESS = True` gets a process of its own.
 """
 
 import argparse
+import concurrent.futures
 import fnmatch
 import hashlib
 import importlib.util
@@ -22,6 +24,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -31,7 +34,7 @@ IGNORED_ATTRIBUTES = {"_output_shapes"}
 TIMEOUT_SECONDS = 300
 #: What TensorFlow makes up to tell tables and functions apart.
 UNIQUE_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-UNIQUE_FUNCTION = re.compile("_([0-9]+|[A-Za-z0-9_-]{11})$")
+UNIQUE_FUNCTION = re.compile("_[0-9]+$|(?<=^_make_dataset)_.*$")
 
 
 def load(path):
@@ -112,8 +115,8 @@ def scalar(kind, value):
     return value
 
 
-def run_side(path, output):
-    """Runs one program with whatever `tensorflow` this interpreter has, or tensorfleet."""
+def run_side(output, paths):
+    """Runs programs one after the other with whatever `tensorflow` this interpreter has, or tensorfleet."""
     if os.environ.get("DIFFERENTIAL_SIDE") == "tensorfleet":
         import tensorfleet as tf
     else:
@@ -121,51 +124,90 @@ def run_side(path, output):
 
         tf.logging.set_verbosity(tf.logging.ERROR)
     nodes_of.make_ndarray = tf.make_ndarray
+    for path in paths:
+        with open(f"{output}/{program_name(path)}.pickle", "wb") as file:
+            pickle.dump(answer_of(tf, path), file, protocol=2)
+
+
+def answer_of(tf, path):
+    """The values that a program checks, and its graph; or how it failed."""
     values = []
-    module = load(path)
-    with tempfile.TemporaryDirectory() as directory:
-        os.environ["DIFFERENTIAL_DIRECTORY"] = directory
-        module.program(tf, lambda name, value: values.append([name, plain(value)]))
-        graph = nodes_of(tf.get_default_graph().as_graph_def())
-    with open(output, "wb") as file:
-        pickle.dump({"values": values, "graph": graph}, file, protocol=2)
+    tf.reset_default_graph()
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            os.environ["DIFFERENTIAL_DIRECTORY"] = directory
+            load(path).program(tf, lambda name, value: values.append([name, plain(value)]))
+            return {"values": values, "graph": nodes_of(tf.get_default_graph().as_graph_def())}
+    except Exception:
+        return {"error": traceback.format_exc()[-3000:]}
 
 
-def ask(interpreter, side, path):
-    """The answer of one side, from another process."""
-    with tempfile.NamedTemporaryFile() as output:
-        environment = dict(os.environ, DIFFERENTIAL_SIDE=side, TF_CPP_MIN_LOG_LEVEL="3", PYTHONHASHSEED="0")
-        if side == "tensorfleet":
-            environment["PYTHONPATH"] = os.path.join(ROOT, "python") + os.pathsep + environment.get("PYTHONPATH", "")
-        else:
-            environment.pop("PYTHONPATH", None)
-        command = [interpreter, "-W", "ignore", os.path.abspath(__file__), "--side", path, output.name]
-        try:
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            return None, f"no end within {TIMEOUT_SECONDS} s"
-        if done.returncode != 0:
-            return None, (done.stderr.strip() or done.stdout.strip())[-3000:]
-        with open(output.name, "rb") as file:
-            return pickle.load(file), None
+def program_name(path):
+    return os.path.basename(path)[: -len(".py")]
 
 
-def kept_answer(interpreter, path):
-    """TensorFlow's answer, kept while neither the program nor this file changes."""
+def batches(paths):
+    """Programs for one process each: as many as there are cores, and one for each that must be alone."""
+    alone = [path for path in paths if getattr(load(path), "OWN_PROCESS", False)]
+    together = [path for path in paths if path not in alone]
+    count = max(1, min(os.cpu_count() or 1, len(together)))
+    return [part for part in [together[index::count] for index in range(count)] if part] + [[path] for path in alone]
+
+
+def ask(interpreter, side, paths):
+    """The answers of one side, from other processes, by program."""
+    environment = dict(os.environ, DIFFERENTIAL_SIDE=side, TF_CPP_MIN_LOG_LEVEL="3", PYTHONHASHSEED="0")
+    if side == "tensorfleet":
+        environment["PYTHONPATH"] = os.path.join(ROOT, "python") + os.pathsep + environment.get("PYTHONPATH", "")
+    else:
+        environment.pop("PYTHONPATH", None)
+    answers = {}
+    with tempfile.TemporaryDirectory() as output:
+
+        def run(batch):
+            command = [interpreter, "-W", "ignore", os.path.abspath(__file__), "--side", output] + batch
+            limit = TIMEOUT_SECONDS + 10 * len(batch)
+            try:
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+                return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}")[-3000:]
+            except subprocess.TimeoutExpired:
+                return f"no end within {limit} s"
+
+        parts = batches(paths)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for batch, said in zip(parts, pool.map(run, parts)):
+                for path in batch:
+                    try:
+                        with open(f"{output}/{program_name(path)}.pickle", "rb") as file:
+                            answers[path] = pickle.load(file)
+                    except (OSError, EOFError):
+                        answers[path] = {"error": f"the process ended early: {said}"}
+    return answers
+
+
+def kept(path):
+    """Where TensorFlow's answer is kept while neither the program nor this file changes."""
     with open(path, "rb") as program, open(__file__, "rb") as harness:
         key = hashlib.sha256(program.read() + harness.read()).hexdigest()[:16]
-    directory = os.path.join(ROOT, "target", "differential")
-    kept = os.path.join(directory, f"{os.path.basename(path)[:-3]}-{key}.pickle")
-    if os.path.exists(kept):
-        with open(kept, "rb") as file:
-            return pickle.load(file), None
-    answer, error = ask(interpreter, "tensorflow", path)
-    if answer is not None:
-        os.makedirs(directory, exist_ok=True)
-        with open(kept + ".new", "wb") as file:
-            pickle.dump(answer, file)
-        os.replace(kept + ".new", kept)
-    return answer, error
+    return os.path.join(ROOT, "target", "differential", f"{program_name(path)}-{key}.pickle")
+
+
+def tensorflow_answers(interpreter, paths):
+    """TensorFlow's answers, kept from earlier where they can be."""
+    new = [path for path in paths if not os.path.exists(kept(path))]
+    if new:
+        os.makedirs(os.path.dirname(kept(new[0])), exist_ok=True)
+    answers = ask(interpreter, "tensorflow", new) if new else {}
+    for path, answer in answers.items():
+        if "error" not in answer:
+            with open(kept(path) + ".new", "wb") as file:
+                pickle.dump(answer, file)
+            os.replace(kept(path) + ".new", kept(path))
+    for path in paths:
+        if path not in answers:
+            with open(kept(path), "rb") as file:
+                answers[path] = pickle.load(file)
+    return answers
 
 
 def close(ours, theirs, tolerance):
@@ -218,15 +260,11 @@ def compare_graphs(ours, theirs, differences):
     return found
 
 
-def compare(name, verbose):
-    path = os.path.join(PROGRAMS, f"{name}.py")
-    interpreter = os.environ.get("TENSORFLEET_TF1_PYTHON") or os.path.join(ROOT, "target", "python", "tf1", "bin", "python")
-    theirs, error = kept_answer(interpreter, path)
-    if error:
-        return [f"TensorFlow failed: {error}"]
-    ours, error = ask(sys.executable, "tensorfleet", path)
-    if error:
-        return [f"tensorfleet failed: {error}"]
+def compare(path, ours, theirs):
+    if "error" in theirs:
+        return [f"TensorFlow failed: {theirs['error']}"]
+    if "error" in ours:
+        return [f"tensorfleet failed: {ours['error']}"]
     module = load(path)
     found = compare_graphs(ours["graph"], theirs["graph"], getattr(module, "DIFFERENCES", {}))
     names = [name for name, _ in theirs["values"]]
@@ -246,16 +284,19 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--all", action="store_true", help="all programs (also if none is named)")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--side", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--side", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.side:
-        run_side(*arguments.side)
+        run_side(arguments.side[0], arguments.side[1:])
         return 0
     every = sorted(file[:-3] for file in os.listdir(PROGRAMS) if file.endswith(".py"))
     names = [name for name in every if not arguments.names or any(fnmatch.fnmatch(name, pattern) for pattern in arguments.names)]
+    paths = [os.path.join(PROGRAMS, f"{name}.py") for name in names]
+    interpreter = os.environ.get("TENSORFLEET_TF1_PYTHON") or os.path.join(ROOT, "target", "python", "tf1", "bin", "python")
+    theirs, ours = tensorflow_answers(interpreter, paths), ask(sys.executable, "tensorfleet", paths)
     failed = 0
-    for name in names:
-        found = compare(name, arguments.verbose)
+    for name, path in zip(names, paths):
+        found = compare(path, ours[path], theirs[path])
         failed += bool(found)
         if found or arguments.verbose:
             print(f"{'FAILED' if found else 'ok':<8}{name}")

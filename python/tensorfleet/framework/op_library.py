@@ -194,7 +194,7 @@ class _Binding:
 
 def _attr(attribute, value):
     """An attribute's value as the library takes it."""
-    if attribute.is_list:
+    if attribute.is_list and type(value).__name__ != "AttrValue":
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise TypeError(f"Expected list for attr {attribute.name}")
         return [_one_attr(attribute, item) for item in value]

@@ -1,6 +1,9 @@
 """`tf.data.Dataset`: pipelines of elements. A dataset is a variant tensor; each transformation is a node."""
 
-from tensorfleet.framework import dtypes, function, gen, ops, random_seed, stacks
+import functools
+import inspect
+
+from tensorfleet.framework import dtypes, function, gen, ops, random_seed
 from tensorfleet.framework.constant import constant, constant_value
 from tensorfleet.framework.export import export
 from tensorfleet.framework.tensor import Tensor
@@ -8,8 +11,6 @@ from tensorfleet.framework.tensor_shape import TensorShape, as_shape
 from tensorfleet.framework.type_spec import TensorSpec, TypeSpec
 from tensorfleet.input import options as options_lib
 from tensorfleet.input import structure
-
-_BYTE_BUFFER = 256 * 1024
 
 
 @export("data.DatasetSpec", "data.experimental.DatasetStructure")
@@ -69,9 +70,26 @@ class Traced:
                 raise TypeError(f"Unsupported return value from function passed to {name}: {result}.") from None
             return structure.to_tensor_list(self.output_spec, result)
 
-        text = f"{readable}_{getattr(func, '__name__', type(func).__name__)}"
+        text = f"{readable}_{_function_name(func)}"
         self.defined = function.trace(body, text, structure.flat_types(spec), structure.flat_shapes(spec))
         self.captured = self.defined.captured_inputs
+
+
+def _function_name(func):
+    """What TensorFlow calls a callable."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    if inspect.ismethod(func):
+        return f"{type(func.__self__).__name__}.{func.__func__.__name__}"
+    return getattr(func, "__name__", type(func).__name__)
+
+
+def _is_from_ref(tensor, seen):
+    """Whether a value comes from a variable of the old kind, which TensorFlow's optimizations cannot have."""
+    if tensor._id in seen:
+        return False
+    seen.add(tensor._id)
+    return tensor.dtype._is_ref_dtype or any(_is_from_ref(source, seen) for source in tensor.op.inputs)
 
 
 def _int64(value, name):
@@ -87,7 +105,7 @@ def _seeds(seed):
     with ops.name_scope("seed2") as scope:
         second = constant(second, dtype=dtypes.int64)
         # Two zeros would mean any seed.
-        are_zero = gen.LogicalAnd(gen.Equal(first, constant(0, dtypes.int64, name="Equal/y")), gen.Equal(second, constant(0, dtypes.int64, name="Equal_1/y")))
+        are_zero = gen.LogicalAnd(gen.Equal(first, 0), gen.Equal(second, 0))
         return first, gen.Select(are_zero, constant(2**31 - 1, dtype=dtypes.int64), second, name=scope)
 
 
@@ -412,7 +430,7 @@ class Dataset:
         """The dataset as iterators take it: TensorFlow adds nodes for its optimizations, which the runtime passes over."""
         chosen, dataset = self.options(), self
         optimizations = chosen._static_optimizations()
-        if optimizations:
+        if optimizations and not _is_from_ref(self._variant_tensor, set()):
             names = ops.convert_to_tensor(optimizations, dtype=dtypes.string, name="optimizations")
             configs = ["map_vectorization:use_choose_fastest:false"]
             dataset = dataset._same(gen.OptimizeDataset(dataset._variant_tensor, names, optimization_configs=configs, **dataset._flat))
@@ -435,10 +453,6 @@ def _dataset_spec(traced):
 
 def _VariantDataset(variant, spec):
     return Dataset._of(variant, spec, (), "_VariantDataset")
-
-
-def current_graph():
-    return stacks.get_default_graph()
 
 
 @export("data.get_output_types")

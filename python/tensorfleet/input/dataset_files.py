@@ -2,7 +2,6 @@
 
 from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.export import export
-from tensorfleet.framework.tensor_shape import TensorShape
 from tensorfleet.framework.type_spec import TensorSpec
 from tensorfleet.input.dataset import Dataset
 
@@ -39,9 +38,7 @@ def _filenames(filenames):
     filenames = ops.convert_to_tensor(filenames, dtype=dtypes.string)
     from tensorfleet.ops import array
 
-    flat = array.reshape(filenames, [-1], name="flat_filenames")
-    # What is a tensor already is taken as it is.
-    return Dataset._of(gen.TensorSliceDataset([flat], output_shapes=[TensorShape([])]), _STRING)
+    return Dataset.from_tensor_slices(array.reshape(filenames, [-1], name="flat_filenames"))
 
 
 def _read(filenames, read_one_file, num_parallel_reads):

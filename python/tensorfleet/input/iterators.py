@@ -5,6 +5,7 @@ import contextlib
 from tensorfleet.framework import dtypes, function, gen, ops
 from tensorfleet.framework.export import export
 from tensorfleet.input import structure
+from tensorfleet.platform import nest
 
 GET_NEXT_CALL_WARNING_THRESHOLD = 32
 
@@ -95,16 +96,23 @@ class Iterator:
     def make_initializer(self, dataset, name=None):
         """An operation that begins a walk along a dataset."""
         with ops.name_scope(name, "make_initializer") as name:
-            ours, theirs = self._element_spec, dataset.element_spec
-            for what, of in (("types", structure.legacy_types), ("shapes", structure.legacy_shapes)):
-                a, b = structure.flatten(of(ours)), structure.flatten(of(theirs))
-                fits = len(a) == len(b) and all(one == other if what == "types" else one.is_compatible_with(other) for one, other in zip(a, b))
-                if not fits:
-                    raise (TypeError if what == "types" else TypeError)(
-                        f"Expected output {what} {of(ours)!r} but got dataset with output {what} {of(theirs)!r}."
-                    )
+            self._check_fits(dataset.element_spec)
             with ops.colocate_with(self._iterator_resource):
                 return gen.MakeIterator(dataset._variant_tensor, self._iterator_resource, name=name)
+
+    def _check_fits(self, theirs):
+        """Raises unless the elements of a dataset are such as this iterator gives."""
+        ours = self._element_spec
+        nest.assert_same_structure(structure.legacy_types(ours), structure.legacy_types(theirs))
+        for one, other, what, of in (
+            (structure.flatten(ours), structure.flatten(theirs), "types", structure.legacy_types),
+            (structure.flatten(ours), structure.flatten(theirs), "shapes", structure.legacy_shapes),
+        ):
+            key = "dtype" if what == "types" else "shape"
+            for a, b in zip(one, other):
+                a, b = getattr(a, key, a), getattr(b, key, b)
+                if not a.is_compatible_with(b) or what == "types" and a != b:
+                    raise TypeError(f"Expected output {what} {of(ours)!r} but got dataset with output {what} {of(theirs)!r}.")
 
     def get_next(self, name=None):
         """The next element."""

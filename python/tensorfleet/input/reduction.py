@@ -33,14 +33,14 @@ def _stateful(func, name, state_spec, element_spec, has_output):
 
 
 def _initial(initial_state):
-    with ops.name_scope("initial_state"):
-        state = structure.normalize_element(initial_state)
+    state = structure.normalize_element(initial_state)
     return state, structure.specs_of(state)
 
 
 def reduce(dataset, initial_state, reduce_func):
     """What a function makes of all elements."""
-    state, spec = _initial(initial_state)
+    with ops.name_scope("initial_state"):
+        state, spec = _initial(initial_state)
     traced, spec = _stateful(reduce_func, "reduce()", spec, dataset.element_spec, False)
     flat = gen.ReduceDataset(
         dataset._variant_tensor,

@@ -190,7 +190,11 @@ class _Branches:
                 return None, None
             if not strict:
                 original = _unpacked(original)
-            return original, [self._result(item, is_true) for item in nest.flatten(original, expand_composites=True)]
+            results = [self._result(item, is_true) for item in nest.flatten(original, expand_composites=True)]
+            if nest.is_sequence_or_composite(original):
+                # TensorFlow puts them together once more here, which takes a name for each sparse tensor.
+                nest.pack_sequence_as(original, results, expand_composites=True)
+            return original, results
 
     def join(self, if_true, if_false):
         return self.graph._tensor(self.native.join(self.graph._native, if_true._id, if_false._id))

@@ -22,8 +22,13 @@ def _first_dimension(tensors):
     return (dimension_value(shape[0]) if shape.rank is not None else None) or array.shape(tensors[0])[0]
 
 
-def _unstacked(tensors, count):
-    arrays = [TensorArray(dtype=tensor.dtype, size=count, dynamic_size=False, infer_shape=True) for tensor in tensors]
+def _unstacked(tensors, count, with_shapes=False):
+    arrays = [
+        TensorArray(
+            dtype=tensor.dtype, size=count, dynamic_size=False, element_shape=tensor.shape[1:] if with_shapes else None, infer_shape=True
+        )
+        for tensor in tensors
+    ]
     return [array.unstack(tensor) for array, tensor in zip(arrays, tensors)]
 
 
@@ -86,7 +91,7 @@ def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, sw
     with ops.name_scope(name, "scan", flat):
         flat = [ops.convert_to_tensor(elem, name="elem") for elem in flat]
         count = _first_dimension(flat)
-        arrays = _unstacked(flat, count)
+        arrays = _unstacked(flat, count, with_shapes=True)
         if initializer is None:
             state = [array.read(count - 1 if reverse else 0) for array in arrays]
             i = 1

@@ -438,7 +438,11 @@ class Variable(metaclass=_VariableMeta):
             return self._read()
 
     def _read(self):
-        return gen.ReadVariableOp(self._handle_tensor, dtype=self._dtype)
+        value = gen.ReadVariableOp(self._handle_tensor, dtype=self._dtype)
+        if value.graph is not self._graph:
+            # A function sees an argument in place of the variable.
+            value.set_shape(self.shape)
+        return value
 
     def read_value(self):
         """A read that runs after the control dependencies around."""

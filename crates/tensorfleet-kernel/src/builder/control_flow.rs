@@ -469,7 +469,6 @@ impl GraphBuilder {
         };
         let op = if self.edge_type(value)?.is_ref { "RefEnter" } else { "Enter" };
         let mut enter = NewNode::new(op)
-            .name("Enter")
             .input(value)
             .attr("frame_name", frame_name.as_str())
             .attr("is_constant", is_constant)

@@ -251,10 +251,14 @@ impl GraphBuilder {
         let mut node = Node::new(name, &*new.op);
         node.device = Arc::from(&*new.device);
         node.attrs = attrs;
+        // Asked before values are brought in: the nodes that do it are built here, too.
+        let around = self.control_inputs_around(&new, &inputs);
         node.inputs = if new.capture { self.bring_all_into(flow, inputs, &node.name)? } else { inputs };
-        node.control_inputs = self.control_inputs(&new, &node, flow)?;
+        node.control_inputs = self.control_inputs(&new, &node, around, flow)?;
         new.colocate_with.extend(bindings.references.iter().map(|endpoint| endpoint.node));
-        self.place(&mut node, &new.colocate_with)?;
+        // What brings a value into a branch stays with the value, whatever the scopes around say.
+        let is_apart = !new.capture && !new.colocate_with.is_empty();
+        self.place(&mut node, &new.colocate_with, is_apart)?;
         self.insert(node, flow)
     }
 
@@ -287,15 +291,30 @@ impl GraphBuilder {
         endpoints
     }
 
-    fn control_inputs(&mut self, new: &NewNode, node: &Node, flow: Option<FlowId>) -> Result<Vec<NodeId>> {
+    /// The control inputs that the scopes give to a node with these inputs.
+    fn control_inputs_around(&self, new: &NewNode, inputs: &[Endpoint]) -> Vec<NodeId> {
+        if !new.capture {
+            return Vec::new();
+        }
+        let producers: Vec<NodeId> = inputs.iter().map(|input| input.node).collect();
+        self.scopes.control_inputs(&producers)
+    }
+
+    fn control_inputs(
+        &mut self,
+        new: &NewNode,
+        node: &Node,
+        around: Vec<NodeId>,
+        flow: Option<FlowId>,
+    ) -> Result<Vec<NodeId>> {
         let mut controls = new.control_inputs.clone();
         if let Some(unknown) = controls.iter().find(|control| control.index() >= self.graph.len()) {
             let text = format!("its control input number {} is not a node of this graph", unknown.index());
             return Err(Status::invalid_argument(text).at_node(&node.name, &node.op, &node.device));
         }
-        let producers: Vec<NodeId> = node.inputs.iter().map(|input| input.node).collect();
         if new.capture {
-            controls.extend(self.scopes.control_inputs(&producers));
+            let producers: Vec<NodeId> = node.inputs.iter().map(|input| input.node).collect();
+            controls.extend(around);
             controls = self.controls_into(flow, controls, &producers, &node.name)?;
         }
         let mut seen = rustc_hash::FxHashSet::default();
@@ -304,12 +323,13 @@ impl GraphBuilder {
     }
 
     /// Sets device and colocation. A node that must be with others ignores the device scopes around it.
-    fn place(&self, node: &mut Node, colocate_with: &[NodeId]) -> Result<()> {
+    fn place(&self, node: &mut Node, colocate_with: &[NodeId], is_apart: bool) -> Result<()> {
         if colocate_with.is_empty() {
             let device = self.scopes.device_for(node)?;
             node.device = device.to_string().into();
         }
-        let peers: Vec<NodeId> = colocate_with.iter().copied().chain(self.scopes.colocations()).collect();
+        let around = self.scopes.colocations().filter(|_| !is_apart);
+        let peers: Vec<NodeId> = colocate_with.iter().copied().chain(around).collect();
         if peers.is_empty() {
             if let Some(group) = self.scopes.class() {
                 let class = vec![format!("loc:@{group}")].into_attr();

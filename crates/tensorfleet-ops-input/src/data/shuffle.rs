@@ -199,6 +199,7 @@ impl Dataset for Shuffled {
             random: Singles::new(Philox::new(seed, seed2)),
             buffer: std::collections::VecDeque::new(),
             rounds: std::collections::VecDeque::new(),
+            has_given: false,
             kept: Kept::default(),
             nesting,
             dataset: self,
@@ -223,6 +224,8 @@ struct Shuffling {
     buffer: std::collections::VecDeque<Element>,
     /// How many of them belong to each round: elements of one round all come before those of the next.
     rounds: std::collections::VecDeque<usize>,
+    /// Whether the round that is being read has given an element, which may have left the buffer since.
+    has_given: bool,
     /// What the buffer takes.
     kept: Kept,
     nesting: Nesting,
@@ -240,16 +243,18 @@ impl Shuffling {
                 self.rounds_left = self.rounds_left.map(|left| left - 1);
                 self.input = Some(self.dataset.input.clone().iterate(self.nesting.inner()?)?);
                 self.rounds.push_back(0);
+                self.has_given = false;
             }
             let Some(input) = &mut self.input else { continue };
             match (input.next(ctx)?, self.rounds.back_mut()) {
                 (Some(element), Some(count)) => {
                     keep(&mut self.kept, &element)?;
                     *count += 1;
+                    self.has_given = true;
                     self.buffer.push_back(element);
                 }
-                (_, count) => {
-                    is_empty_round = count.is_some_and(|count| *count == 0);
+                _ => {
+                    is_empty_round = !self.has_given;
                     self.input = None;
                 }
             }

@@ -82,7 +82,12 @@ fn matching_files(_: &NodeSpec<'_>) -> Result<KernelBox> {
             let pattern = text(pattern, "pattern")?;
             ctx.file_access().check(fixed_part(&pattern))?;
             // What a link inside leads to may be outside: that is not listed.
-            found.extend(files_matching(ctx.file_access(), &pattern));
+            let matching = files_matching(ctx.file_access(), &pattern);
+            match pattern.contains('/') {
+                true => found.extend(matching),
+                // TensorFlow names the directory it looked into.
+                false => found.extend(matching.into_iter().map(|name| format!("./{name}"))),
+            }
         }
         found.sort();
         let count = found.len();
