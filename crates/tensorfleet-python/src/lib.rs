@@ -22,6 +22,7 @@ mod gradients;
 mod graph;
 mod interrupt;
 mod monitored;
+mod notices;
 mod optimizers;
 mod py_func;
 mod records;
@@ -40,6 +41,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     interrupt::install();
+    notices::install();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     for add in [
         arrays::add,

@@ -22,11 +22,33 @@ MISSING = {
     "load_op_library": "ops in C++ cannot be loaded; an op of your own is tf.py_func, or written in Rust",
     "load_library": "ops in C++ cannot be loaded; an op of your own is tf.py_func, or written in Rust",
     "load_file_system_library": "file systems in C++ cannot be loaded",
+    # Training.
+    "GradientTape": "records eager execution; tf.gradients differentiates graphs",
+    "train.experimental.*": "loss scaling for half precision on GPUs, and state of Python objects for TensorFlow 2",
+    "train.sdca_optimizer": "an op for linear models of estimators; use FtrlOptimizer",
+    "train.sdca_fprint": "an op for linear models of estimators",
+    "train.sdca_shrink_l1": "an op for linear models of estimators; use ProximalGradientDescentOptimizer",
+    "train.do_quantize_training_on_graphdef": "training for quantised kernels of phones",
     # Flags: what TensorFlow's module happens to import.
     "app.flags.tf_decorator.*": "a helper inside TensorFlow's own code",
     "app.flags.absolute_import": "an import for Python 2",
     "app.flags.division": "an import for Python 2",
     "app.flags.print_function": "an import for Python 2",
+    # supervision
+    "train.Checkpoint": "checkpoints of objects are TensorFlow 2's; use tf.train.Saver",
+    "train.CheckpointManager": "for checkpoints of objects; tf.train.Saver keeps the newest few by itself",
+    "train.experimental.*": "mixed precision is for GPUs; checkpoints of objects are TensorFlow 2's",
+    "train.VocabInfo": "for warm starts of estimators; use tf.train.init_from_checkpoint",
+    "train.warm_start": "for estimators; use tf.train.init_from_checkpoint",
+    "train.do_quantize_training_on_graphdef": "quantized ops are not in the catalogue",
+    "train.sdca_fprint": "an op for linear models of estimators",
+    "train.sdca_optimizer": "an op for linear models of estimators",
+    "train.sdca_shrink_l1": "an op for linear models of estimators",
+    "saved_model.load_v2": "models of objects are TensorFlow 2's; use tf.saved_model.load",
+    "saved_model.save": "models of objects are TensorFlow 2's; use tf.saved_model.simple_save",
+    "saved_model.experimental.*": "models of objects are TensorFlow 2's",
+    "saved_model.SaveOptions": "models of objects are TensorFlow 2's",
+    "saved_model.Asset": "models of objects are TensorFlow 2's",
 }
 
 

@@ -235,6 +235,7 @@ class _MonitoredSession:
         self._original_args = (None, None, None)
         self._native = None
         self._is_closed = False
+        self._stop_grace_period_secs = stop_grace_period_secs
         self._native = _native.MonitoredSession(
             graph._native, self._create, self._groups(graph), bool(should_recover), float(stop_grace_period_secs)
         )
@@ -301,7 +302,7 @@ class _MonitoredSession:
 
     def _check(self):
         if self._is_closed:
-            raise RuntimeError("Run called even after should_stop requested." if False else "Attempted to use a closed Session.")
+            raise RuntimeError("Attempted to use a closed Session.")
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
         """Runs what `fetches` needs and what hooks ask for, in one run."""
@@ -314,12 +315,20 @@ class _MonitoredSession:
         try:
             values, metadata = self._native.run((feeds, plan.fetches, plan.targets, timeout, is_traced))
         except errors.OpError as error:
-            if error.message.startswith("Run called even after should_stop requested"):
-                raise RuntimeError("Run called even after should_stop requested.") from None
-            raise errors.explained(error, self._graph)
+            raise self._raised(error)
         if run_metadata is not None and metadata is not None:
             run_metadata.ParseFromString(metadata)
         return plan.join(values)
+
+    def _raised(self, error):
+        """An error of the library in the form the program should see."""
+        if error.message.startswith("Run called even after should_stop requested"):
+            return RuntimeError("Run called even after should_stop requested.")
+        coordinator = self._coordinator
+        kept = None if coordinator is None else coordinator._exc_info_to_raise
+        if kept is not None and str(kept[1]) == error.message:
+            return kept[1].with_traceback(kept[2])
+        return errors.explained(error, self._graph)
 
     def run_step_fn(self, step_fn):
         """Calls `step_fn(step_context)`, whose runs are one step: the whole is tried again after the loss of a task."""
@@ -333,10 +342,7 @@ class _MonitoredSession:
         def call(native):
             return step_fn(MonitoredSession.StepContext(self, native))
 
-        try:
-            return self._native.run_step(call)
-        except _Stop as stop:
-            return stop.value
+        return self._native.run_step(call)
 
     def should_stop(self):
         """Whether the training loop should end."""
@@ -360,22 +366,17 @@ class _MonitoredSession:
         try:
             self._native.close(exception_type is not None)
         except errors.OpError as error:
-            raise errors.explained(error, self._graph)
+            raise self._raised(error)
         finally:
             self._is_closed = True
-            session, self._tf_session, self._coordinator = self._tf_session, None, None
+            session, coordinator = self._tf_session, self._coordinator
+            self._tf_session = self._coordinator = None
+            for thread in coordinator._registered_threads if coordinator is not None else ():
+                thread.join(self._stop_grace_period_secs)
             if session is not None:
                 session._closed = True
             if not self._graph_was_finalized:
                 self._graph._unsafe_unfinalize()
-
-
-class _Stop(Exception):
-    """Carries a value out of a step."""
-
-    def __init__(self, value):
-        super().__init__(value)
-        self.value = value
 
 
 @export("train.MonitoredSession")
