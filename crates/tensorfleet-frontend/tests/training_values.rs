@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used)]
 
 use tensorfleet::train::{
-    Adadelta, Adagrad, Adam, Decay, ExponentialMovingAverage, Ftrl, GradientDescent, MinimizeOptions,
-    Momentum, Optimizer, PolynomialDecay, RmsProp,
+    Adadelta, Adagrad, AdagradDa, Adam, Decay, ExponentialMovingAverage, Ftrl, GradientDescent,
+    MinimizeOptions, Momentum, Optimizer, PolynomialDecay, ProximalAdagrad, ProximalGradientDescent, RmsProp,
 };
 use tensorfleet::{
     DType, Gradient, Graph, IndexedSlices, Initializer, Loss, Output, Reduction, Result, Session, Tensor,
@@ -53,8 +53,11 @@ fn kind(resource: bool) -> &'static str {
     if resource { "resource" } else { "reference" }
 }
 
+/// Makes an optimizer, given the global step.
+type Make = fn(&Variable) -> Box<dyn Optimizer>;
+
 /// Six steps on a vector with whole gradients and a matrix of which some rows, one of them twice, have gradients.
-fn train(name: &str, optimizer: &dyn Optimizer, resource: bool, dtype: DType) -> Result<()> {
+fn train(name: &str, make: Make, resource: bool, dtype: DType) -> Result<()> {
     let g = Graph::new();
     let constant = |value: &Tensor| g.constant(value.clone()).cast(dtype);
     let (v, e) = g.variable_scope("m", || -> Result<(Variable, Variable)> {
@@ -70,8 +73,8 @@ fn train(name: &str, optimizer: &dyn Optimizer, resource: bool, dtype: DType) ->
     let loss = v.value().square()?.reduce_sum(..)? + distance.square()?.reduce_sum(..)?;
     let rows = IndexedSlices { values: (&distance * 2.0).check()?, indices, dense_shape: g.constant([4, 2]) };
     let whole = Gradient::Dense((v.value() * 2.0).check()?);
-    let update =
-        optimizer.apply_gradients(&[(Some(whole), v), (Some(Gradient::Slices(rows)), e)], Some(&step))?;
+    let gradients = [(Some(whole), v), (Some(Gradient::Slices(rows)), e)];
+    let update = make(&step).apply_gradients(&gradients, Some(&step))?;
     let init = g.global_variables_initializer()?;
     let session = Session::new(&g);
     session.run(&init)?;
@@ -94,27 +97,30 @@ fn train(name: &str, optimizer: &dyn Optimizer, resource: bool, dtype: DType) ->
 
 #[test]
 fn every_optimizer_trains_as_tensorflow_does() -> Result<()> {
-    type Make = fn() -> Box<dyn Optimizer>;
-    let optimizers: [(&str, Make); 10] = [
-        ("GradientDescent", || Box::new(GradientDescent::new(0.1))),
-        ("Adagrad", || Box::new(Adagrad::new(0.5))),
-        ("Adam", || Box::new(Adam::new(0.1))),
-        ("Momentum", || Box::new(Momentum::new(0.05, 0.9))),
-        ("Nesterov", || Box::new(Momentum::new(0.05, 0.9).use_nesterov(true))),
-        ("RMSProp", || Box::new(RmsProp::new(0.02).momentum(0.5))),
-        ("CenteredRMSProp", || Box::new(RmsProp::new(0.02).momentum(0.5).centered(true))),
-        ("Ftrl", || Box::new(Ftrl::new(0.5).l1(0.05).l2(0.1))),
-        ("FtrlV2", || Box::new(Ftrl::new(0.5).l2_shrinkage(0.1))),
-        ("Adadelta", || Box::new(Adadelta::new(1.0).rho(0.9))),
+    let optimizers: [(&str, Make); 13] = [
+        ("GradientDescent", |_| Box::new(GradientDescent::new(0.1))),
+        ("Adagrad", |_| Box::new(Adagrad::new(0.5))),
+        ("Adam", |_| Box::new(Adam::new(0.1))),
+        ("Momentum", |_| Box::new(Momentum::new(0.05, 0.9))),
+        ("Nesterov", |_| Box::new(Momentum::new(0.05, 0.9).use_nesterov(true))),
+        ("RMSProp", |_| Box::new(RmsProp::new(0.02).momentum(0.5))),
+        ("CenteredRMSProp", |_| Box::new(RmsProp::new(0.02).momentum(0.5).centered(true))),
+        ("Ftrl", |_| Box::new(Ftrl::new(0.5).l1(0.05).l2(0.1))),
+        ("FtrlV2", |_| Box::new(Ftrl::new(0.5).l2_shrinkage(0.1))),
+        ("Adadelta", |_| Box::new(Adadelta::new(1.0).rho(0.9))),
+        ("AdagradDA", |step| Box::new(AdagradDa::new(0.5, step).l1(0.05).l2(0.1))),
+        ("ProximalAdagrad", |_| Box::new(ProximalAdagrad::new(0.5).l1(0.05).l2(0.1))),
+        ("ProximalGradientDescent", |_| Box::new(ProximalGradientDescent::new(0.1).l1(0.05).l2(0.1))),
     ];
     for (name, make) in optimizers {
         for resource in [false, true] {
-            train(name, &*make(), resource, DType::Float)?;
+            train(name, make, resource, DType::Float)?;
         }
     }
-    train("Adam", &Adam::new(0.1), false, DType::Double)?;
-    train("Adam", &Adam::new(0.1), true, DType::Double)?;
-    train("RMSProp", &RmsProp::new(0.02).momentum(0.5), false, DType::Double)
+    let adam: Make = |_| Box::new(Adam::new(0.1));
+    train("Adam", adam, false, DType::Double)?;
+    train("Adam", adam, true, DType::Double)?;
+    train("RMSProp", |_| Box::new(RmsProp::new(0.02).momentum(0.5)), false, DType::Double)
 }
 
 #[test]

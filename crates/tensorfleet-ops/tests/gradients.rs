@@ -5,7 +5,7 @@ use tensorfleet_core::attr::FromAttr;
 use tensorfleet_core::{Code, DType, Endpoint, Node, NodeId, PartialShape, Tensor};
 
 use tensorfleet_kernel::builder::{GraphBuilder, Input, LoopOptions, NewNode};
-use tensorfleet_kernel::gradients::{Gate, Grad, GradientOptions, gradients};
+use tensorfleet_kernel::gradients::{CustomGradients, Differential, Gate, Grad, GradientOptions, gradients};
 use tensorfleet_ops::catalogue;
 
 fn scalar(b: &mut GraphBuilder, value: f32) -> Endpoint {
@@ -50,6 +50,50 @@ fn a_value_that_is_y_and_x_gets_ones_and_what_is_not_on_a_path_gets_nothing() {
     let grads = gradients(&mut b, &[x], &[x, other], &GradientOptions::default()).unwrap();
     assert_eq!(name(&b, dense(&grads, 0)), "gradients/grad_ys_0");
     assert_eq!(grads[1], None);
+}
+
+/// The gradient of `Sign` as a program may want it: that of the identity, times seven.
+#[derive(Debug)]
+struct SevenTimes;
+
+impl CustomGradients for SevenTimes {
+    fn defines(&self, op: &str) -> bool {
+        op == "Sign" || op == "Mine"
+    }
+
+    fn differentiate(
+        &self,
+        op: &str,
+        differential: &mut Differential<'_>,
+    ) -> tensorfleet_core::Result<Vec<Option<Grad>>> {
+        let factor = if op == "Mine" { 8.0 } else { 7.0 };
+        let dy = differential.dy(0)?;
+        let factor = differential.scalar_like(dy, factor)?;
+        Ok(vec![Some(Grad::Dense(differential.op("Mul", [dy, factor])?))])
+    }
+}
+
+#[test]
+fn a_program_defines_gradients_of_ops_and_of_nodes_that_name_them() {
+    let mut b = GraphBuilder::new(catalogue());
+    let x = scalar(&mut b, 3.0);
+    let sign = b.emit(NewNode::new("Sign").input(x)).unwrap();
+    let renamed = b.emit(NewNode::new("Floor").input(sign).attr("_gradient_op_type", "Mine")).unwrap();
+    // Without a definition of the program, a node may have the gradient of another op of the catalogue.
+    let straight = b.emit(NewNode::new("Round").input(renamed).attr("_gradient_op_type", "Identity")).unwrap();
+    let options =
+        GradientOptions { custom: Some(std::sync::Arc::new(SevenTimes)), ..GradientOptions::default() };
+    let grads = gradients(&mut b, &[straight], &[x], &options).unwrap();
+    let grad = dense(&grads, 0);
+    assert_eq!(name(&b, grad), "gradients/Sign_grad/Mul");
+    let inner = b.node(grad.node).inputs[0];
+    assert_eq!(name(&b, inner), "gradients/Floor_grad/Mul");
+    assert_eq!(name(&b, b.node(inner.node).inputs[0]), "gradients/grad_ys_0");
+
+    let unknown = b.emit(NewNode::new("Floor").input(x).attr("_gradient_op_type", "Nobody's")).unwrap();
+    let refused = gradients(&mut b, &[unknown], &[x], &options).unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+    assert!(refused.text().contains("(op type: Nobody's)"), "{}", refused.text());
 }
 
 #[test]

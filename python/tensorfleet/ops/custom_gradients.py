@@ -167,3 +167,26 @@ def grad_pass_through(f):
         return f(*args), grad
 
     return functools.wraps(f)(lambda *args, **kwargs: passing(*args, **kwargs))
+
+
+@export("recompute_grad")
+def recompute_grad(f):
+    """`f`, whose inner values are computed again for the gradient instead of kept."""
+
+    @custom_gradient
+    def recomputing(*args):
+        result = f(*args)
+
+        def grad(*arriving, variables=None):
+            from tensorfleet.ops import gradients
+            from tensorfleet.platform import nest
+
+            kept = list(variables or ())
+            with ops.control_dependencies([grad for grad in arriving if grad is not None]):
+                again = nest.flatten(f(*args))
+            found = gradients.gradients(again, list(args) + kept, grad_ys=list(arriving))
+            return found[: len(args)] if variables is None else (found[: len(args)], found[len(args) :])
+
+        return result, grad
+
+    return functools.wraps(f)(lambda *args, **kwargs: recomputing(*args, **kwargs))

@@ -31,6 +31,15 @@ OPTIMIZERS = {
     "Ftrl": lambda: train.FtrlOptimizer(0.5, l1_regularization_strength=0.05, l2_regularization_strength=0.1),
     "FtrlV2": lambda: train.FtrlOptimizer(0.5, l2_shrinkage_regularization_strength=0.1),
     "Adadelta": lambda: train.AdadeltaOptimizer(1.0, rho=0.9),
+    "AdagradDA": lambda: train.AdagradDAOptimizer(
+        0.5, train.get_global_step(), l1_regularization_strength=0.05, l2_regularization_strength=0.1
+    ),
+    "ProximalAdagrad": lambda: train.ProximalAdagradOptimizer(
+        0.5, l1_regularization_strength=0.05, l2_regularization_strength=0.1
+    ),
+    "ProximalGradientDescent": lambda: train.ProximalGradientDescentOptimizer(
+        0.1, l1_regularization_strength=0.05, l2_regularization_strength=0.1
+    ),
 }
 
 
