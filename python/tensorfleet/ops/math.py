@@ -150,7 +150,8 @@ def round(x, name=None):
 def cast(x, dtype, name=None):
     """The elements as another type."""
     target = dtypes.as_dtype(dtype).base_dtype
-    if isinstance(x, Tensor) and target == x.dtype:
+    # A resource variable of this type stays a variable: who takes it reads it.
+    if (isinstance(x, Tensor) or getattr(x, "_is_resource", False)) and target == x.dtype:
         return x
     with ops.name_scope(name, "Cast", [x]) as name:
         if isinstance(x, SparseTensor):

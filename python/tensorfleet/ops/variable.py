@@ -545,9 +545,9 @@ class Variable(metaclass=_VariableMeta):
     def sparse_read(self, indices, name=None):
         """Some rows."""
         if not self._is_resource:
-            from tensorfleet.ops import array
+            from tensorfleet.ops import indexing
 
-            return array.gather(self, indices, name=name)
+            return indexing.gather(self, indices, name=name)
         with ops.name_scope("Gather" if name is None else name) as scope:
             value = gen.ResourceGather(self._handle_tensor, indices, dtype=self._dtype, name=scope)
         return gen.Identity(value)
