@@ -543,11 +543,9 @@ class Variable(metaclass=_VariableMeta):
         return state.scatter_nd("Update", self, indices, updates, True, name)
 
     def sparse_read(self, indices, name=None):
-        """Some rows."""
+        """Some rows of a resource variable. `tf.gather` asks for it first, and reads a reference variable itself."""
         if not self._is_resource:
-            from tensorfleet.ops import indexing
-
-            return indexing.gather(self, indices, name=name)
+            raise AttributeError("sparse_read")
         with ops.name_scope("Gather" if name is None else name) as scope:
             value = gen.ResourceGather(self._handle_tensor, indices, dtype=self._dtype, name=scope)
         return gen.Identity(value)
