@@ -22,6 +22,8 @@ def _constant_if_small(value, shape, dtype, name):
     if isinstance(shape, (list, tuple)) and any(isinstance(dim, Tensor) for dim in shape):
         _ = functools.reduce(operator.mul, shape) < _LARGEST_CONSTANT
         return None
+    if np.isscalar(shape):
+        return None  # TensorFlow takes a number as a shape, but fills it
     try:
         if np.prod(shape) < _LARGEST_CONSTANT:
             return constant(value, shape=shape, dtype=dtype, name=name)
