@@ -309,7 +309,11 @@ class Graph:
         numbers = []
         for item in control_inputs:
             convert = getattr(item, "_as_graph_element", None)
-            item = item.op if hasattr(item, "indices") and hasattr(item, "op") else (convert() if convert else item)
+            # A resource variable stands for its handle, or for its update, not for a read.
+            if getattr(item, "_is_resource", False) or (hasattr(item, "indices") and hasattr(item, "op")):
+                item = item.op
+            elif convert:
+                item = convert()
             element = self.as_graph_element(item)
             number = (element.op if isinstance(element, Tensor) else element)._id
             if number not in numbers:
