@@ -145,10 +145,9 @@ def _dense(slices, dtype, name):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {slices.dtype.name}")
     if slices.dense_shape is None:
         raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {slices}")
-    from tensorfleet.framework import gen, ops
+    from tensorfleet.framework import gen
 
-    with ops.name_scope(name, "IndexedSlicesToTensor"):
-        return gen.UnsortedSegmentSum(slices.values, slices.indices, slices.dense_shape[0])
+    return gen.UnsortedSegmentSum(slices.values, slices.indices, slices.dense_shape[0], name=name)
 
 
 def _captured(tensor):
