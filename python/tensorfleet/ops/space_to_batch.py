@@ -108,32 +108,3 @@ def _adjusted(values, fill, dims):
     if known is not None:
         return np.concatenate([np.asarray(part).reshape((-1,) + known.shape[1:]) for part in parts], 0).astype(np.int32)
     return tf.concat(parts, 0)
-
-
-@export("required_space_to_batch_paddings")
-def required_space_to_batch_paddings(input_shape, block_shape, base_paddings=None, name=None):
-    """The paddings that make an input divisible by a block, and the crops that undo them."""
-    with ops.name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
-        input_shape = ops.convert_to_tensor(input_shape, dtype=dtypes.int32, name="input_shape")
-        block_shape = ops.convert_to_tensor(block_shape, dtype=dtypes.int32, name="block_shape")
-        block_shape.shape.assert_is_fully_defined()
-        block_shape.shape.assert_has_rank(1)
-        count = block_shape.shape.as_list()[0]
-        if count == 0:
-            return tf.zeros([0, 2], dtypes.int32), tf.zeros([0, 2], dtypes.int32)
-        input_shape.shape.assert_is_compatible_with([count])
-        if base_paddings is not None:
-            base_paddings = ops.convert_to_tensor(base_paddings, dtype=dtypes.int32, name="base_paddings")
-            base_paddings.shape.assert_is_compatible_with([count, 2])
-        else:
-            base_paddings = tf.zeros([count, 2], dtypes.int32)
-        known = [constant.constant_value(value) for value in (block_shape, input_shape, base_paddings)]
-        if all(value is not None for value in known):
-            block_shape, input_shape, base_paddings = known
-        before, after = base_paddings[:, 0], base_paddings[:, 1]
-        whole = input_shape + before + after
-        extra = (block_shape - whole % block_shape) % block_shape
-        after = after + extra
-        paddings = tf.stack([[before[i], after[i]] for i in range(count)], name="paddings")
-        crops = tf.stack([[0, extra[i]] for i in range(count)], name="crops")
-        return paddings, crops
