@@ -69,7 +69,13 @@ class Graph:
         self._check_not_finalized()
         for key, value in self._attr_scopes.items():
             attrs.setdefault(key, value)
-        number = self._native.add_node(op_type, name, inputs, attrs, [op._id for op in control_inputs], device)
+        try:
+            number = self._native.add_node(op_type, name, inputs, attrs, [op._id for op in control_inputs], device)
+        except ValueError as error:
+            from tensorfleet.framework import shape_errors
+
+            full = name[:-1] if name.endswith("/") else self._native.unique_name(name, False)
+            raise shape_errors.explained(error, op_type, full, inputs) from None
         with self._lock:
             op = self._operations[number] = Operation(self, number, _frames())
         op._control_flow_context = self._control_flow_context

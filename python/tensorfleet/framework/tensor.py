@@ -11,6 +11,16 @@ def _operators():
     return operators
 
 
+class OperatorNotAllowedInGraphError(TypeError):
+    """A tensor was used as a value before there is one."""
+
+
+def _not_allowed(task):
+    return OperatorNotAllowedInGraphError(
+        f"{task} is not allowed in Graph execution. Use Eager execution or decorate this function with @tf.function."
+    )
+
+
 @export("Tensor")
 class Tensor:
     """A value that a graph will compute. It knows its operation; the operation knows the graph."""
@@ -130,15 +140,10 @@ class Tensor:
         return self
 
     def __iter__(self):
-        raise TypeError(
-            "Tensor objects are only iterable when eager execution is enabled. To iterate over this tensor use tf.map_fn."
-        )
+        raise _not_allowed("iterating over `tf.Tensor`")
 
     def __bool__(self):
-        raise TypeError(
-            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` to test if a "
-            "tensor is defined, and use TensorFlow ops such as tf.cond to execute subgraphs conditioned on the value of a tensor."
-        )
+        raise _not_allowed("using a `tf.Tensor` as a Python `bool`")
 
     def __len__(self):
         raise TypeError(f"len is not well defined for symbolic Tensors. ({self.name}) Please call `x.shape` rather than `len(x)` for shape information.")
