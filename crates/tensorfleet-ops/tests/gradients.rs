@@ -80,7 +80,8 @@ fn a_program_defines_gradients_of_ops_and_of_nodes_that_name_them() {
     let sign = b.emit(NewNode::new("Sign").input(x)).unwrap();
     let renamed = b.emit(NewNode::new("Floor").input(sign).attr("_gradient_op_type", "Mine")).unwrap();
     // Without a definition of the program, a node may have the gradient of another op of the catalogue.
-    let straight = b.emit(NewNode::new("Round").input(renamed).attr("_gradient_op_type", "Identity")).unwrap();
+    let straight =
+        b.emit(NewNode::new("Round").input(renamed).attr("_gradient_op_type", "Identity")).unwrap();
     let options =
         GradientOptions { custom: Some(std::sync::Arc::new(SevenTimes)), ..GradientOptions::default() };
     let grads = gradients(&mut b, &[straight], &[x], &options).unwrap();

@@ -43,9 +43,11 @@ impl PyDeviceSetter {
         ps_ops: Vec<String>,
         strategy: Option<Py<PyAny>>,
     ) -> PyResult<PyDeviceSetter> {
-        let mut setter = replica_device_setter().ps_tasks(ps_tasks).ps_device(ps_device).worker_device(worker_device);
+        let mut setter =
+            replica_device_setter().ps_tasks(ps_tasks).ps_device(ps_device).worker_device(worker_device);
         if let Some(def) = cluster_def {
-            let def = ClusterDef::decode(def).map_err(|error| PyValueError::new_err(format!("cluster: {error}")))?;
+            let def = ClusterDef::decode(def)
+                .map_err(|error| PyValueError::new_err(format!("cluster: {error}")))?;
             setter = setter.cluster(&ClusterSpec::from_cluster_def(&def).or_mistake()?);
         }
         setter = setter.merge_devices(merge_devices).ps_ops(ps_ops.iter().map(String::as_str));
@@ -71,7 +73,9 @@ impl PyDeviceSetter {
         match &self.0 {
             DeviceScope::By(choose) => match choose(&node) {
                 Ok(device) => Ok(device.to_string()),
-                Err(status) => Err(callbacks::take().unwrap_or_else(|| PyValueError::new_err(status.text().to_string()))),
+                Err(status) => {
+                    Err(callbacks::take().unwrap_or_else(|| PyValueError::new_err(status.text().to_string())))
+                }
             },
             _ => Ok(node.device.to_string()),
         }

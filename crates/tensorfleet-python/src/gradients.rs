@@ -7,7 +7,9 @@ use pyo3::exceptions::PyLookupError;
 use pyo3::prelude::*;
 use tensorfleet::Graph;
 use tensorfleet_core::{Code, Endpoint};
-use tensorfleet_kernel::gradients::{self as engine, CustomGradients, Differential, Gate, Grad, GradientOptions};
+use tensorfleet_kernel::gradients::{
+    self as engine, CustomGradients, Differential, Gate, Grad, GradientOptions,
+};
 
 use crate::callbacks;
 use crate::graph::{PyGraph, endpoint, number};
@@ -43,7 +45,8 @@ impl CustomGradients for Defined {
     ) -> tensorfleet_core::Result<Vec<Option<Grad>>> {
         let node = differential.node_id();
         let count = differential.builder().num_outputs(node);
-        let arriving: Vec<Option<Gradient>> = (0..count).map(|slot| differential.arriving(slot).map(numbered)).collect();
+        let arriving: Vec<Option<Gradient>> =
+            (0..count).map(|slot| differential.arriving(slot).map(numbered)).collect();
         let built = self.graph.lend(differential.builder(), || {
             Python::attach(|py| -> PyResult<Vec<Option<Gradient>>> {
                 self.build.bind(py).call1((op, node.index(), arriving))?.extract()

@@ -125,7 +125,9 @@ fn rule(kind: &str, options: &Options<'_, '_>) -> PyResult<Unprepared> {
     Ok(match kind {
         "GradientDescent" => later!(GradientDescent::new(rate)),
         "Adagrad" => later!(Adagrad::new(rate)),
-        "Adadelta" => later!(Adadelta::new(rate).rho(options.value("rho")?).epsilon(options.value("epsilon")?)),
+        "Adadelta" => {
+            later!(Adadelta::new(rate).rho(options.value("rho")?).epsilon(options.value("epsilon")?))
+        }
         "Momentum" => {
             let rule = Momentum::new(rate, options.value("momentum")?);
             later!(rule.use_nesterov(options.flag("use_nesterov")?))
@@ -139,7 +141,8 @@ fn rule(kind: &str, options: &Options<'_, '_>) -> PyResult<Unprepared> {
             later!(rule.epsilon(options.value("epsilon")?))
         }
         "Ftrl" => {
-            let rule = Ftrl::new(rate).without_beta().learning_rate_power(options.value("learning_rate_power")?);
+            let rule =
+                Ftrl::new(rate).without_beta().learning_rate_power(options.value("learning_rate_power")?);
             let rule = rule.l1(options.value("l1")?).l2(options.value("l2")?);
             later!(rule.l2_shrinkage(options.value("l2_shrinkage")?))
         }
@@ -147,7 +150,9 @@ fn rule(kind: &str, options: &Options<'_, '_>) -> PyResult<Unprepared> {
             let rule = AdagradDa::new(rate, &options.variable("global_step")?);
             later!(rule.l1(options.number("l1")?).l2(options.number("l2")?))
         }
-        "ProximalAdagrad" => later!(ProximalAdagrad::new(rate).l1(options.value("l1")?).l2(options.value("l2")?)),
+        "ProximalAdagrad" => {
+            later!(ProximalAdagrad::new(rate).l1(options.value("l1")?).l2(options.value("l2")?))
+        }
         "ProximalGradientDescent" => {
             later!(ProximalGradientDescent::new(rate).l1(options.value("l1")?).l2(options.value("l2")?))
         }
@@ -170,7 +175,12 @@ struct PyUpdateRule(Box<dyn Rule>);
 impl PyUpdateRule {
     /// The rule of the optimizer `kind`, with its options: outputs by number, floats, flags, variables.
     #[new]
-    fn new(py: Python<'_>, graph: &PyGraph, kind: &str, options: &Bound<'_, PyDict>) -> PyResult<PyUpdateRule> {
+    fn new(
+        py: Python<'_>,
+        graph: &PyGraph,
+        kind: &str,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<PyUpdateRule> {
         let unprepared = rule(kind, &Options { graph: &graph.graph, given: options })?;
         graph.locked(py, unprepared).map(PyUpdateRule)
     }
@@ -189,7 +199,8 @@ impl PyUpdateRule {
         let (slots, common) = (variables(slots), variables(common));
         let made = graph.locked(py, |graph| {
             self.0.put(&variable.0, &slots, &common);
-            let at = |index: usize| graph.output_at(endpoint(gradient.get(index).copied().unwrap_or_default()));
+            let at =
+                |index: usize| graph.output_at(endpoint(gradient.get(index).copied().unwrap_or_default()));
             match gradient.len() {
                 1 => self.0.apply_dense(&variable.0, &at(0)),
                 // No rule looks at the shape of the whole.
@@ -204,7 +215,13 @@ impl PyUpdateRule {
     }
 
     /// Builds what follows the updates; gives all nodes that the train op waits for.
-    fn finish(&self, py: Python<'_>, graph: &PyGraph, common: Named, updates: Vec<u64>) -> PyResult<Vec<usize>> {
+    fn finish(
+        &self,
+        py: Python<'_>,
+        graph: &PyGraph,
+        common: Named,
+        updates: Vec<u64>,
+    ) -> PyResult<Vec<usize>> {
         let common = variables(common);
         let updates = updates.into_iter().map(|node| graph.node_index(node)).collect::<PyResult<Vec<_>>>()?;
         graph.locked(py, |graph| {

@@ -27,7 +27,9 @@ fn numbers(gradient: Option<&Gradient>) -> Result<Vec<u64>> {
     match gradient {
         None => Ok(Vec::new()),
         Some(Gradient::Dense(output)) => Ok(vec![at(output)?]),
-        Some(Gradient::Slices(rows)) => Ok(vec![at(&rows.values)?, at(&rows.indices)?, at(&rows.dense_shape)?]),
+        Some(Gradient::Slices(rows)) => {
+            Ok(vec![at(&rows.values)?, at(&rows.indices)?, at(&rows.dense_shape)?])
+        }
     }
 }
 
@@ -45,7 +47,8 @@ impl Optimizer for PythonOptimizer {
         let Some(global_step) = global_step else {
             return Err(Status::internal("synchronous training counts its rounds"));
         };
-        let all: Vec<Vec<u64>> = gradients.iter().map(|(gradient, _)| numbers(gradient.as_ref())).collect::<Result<_>>()?;
+        let all: Vec<Vec<u64>> =
+            gradients.iter().map(|(gradient, _)| numbers(gradient.as_ref())).collect::<Result<_>>()?;
         let node = Python::attach(|py| self.apply.bind(py).call1((all,))?.extract::<usize>());
         let node = node.map_err(callbacks::keep)?;
         Ok(global_step.graph().operation_at(tensorfleet_core::NodeId::from_index(node)))
@@ -121,7 +124,8 @@ impl PySyncReplicas {
             };
             pairs.push((gradient, variable.get().0.clone()));
         }
-        let train = graph.locked(py, |_| self.0.apply_gradients_named(&pairs, Some(&global_step.0), name)?.node())?;
+        let train =
+            graph.locked(py, |_| self.0.apply_gradients_named(&pairs, Some(&global_step.0), name)?.node())?;
         Ok(train.index())
     }
 

@@ -70,7 +70,12 @@ impl AdagradDa {
     }
 
     /// The op up to its gradient, and the step where the variable is.
-    fn begin(&self, op: &str, prepared: &AdagradDaPrepared, variable: &Variable) -> Result<(OpBuilder, Output)> {
+    fn begin(
+        &self,
+        op: &str,
+        prepared: &AdagradDaPrepared,
+        variable: &Variable,
+    ) -> Result<(OpBuilder, Output)> {
         let (slots, graph) = (self.state.slots(), variable.graph());
         let step = graph.device(variable.device(), || prepared.step.identity())?;
         let op = self.state.training_op(op, variable).input(slots.of(variable, "gradient_accumulator")?);
