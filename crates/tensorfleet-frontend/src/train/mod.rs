@@ -25,7 +25,8 @@
 //! What there is, by task:
 //!
 //! - **Changing variables**: the trait [`Optimizer`] with [`GradientDescent`], [`Momentum`], [`Adagrad`], [`Adadelta`],
-//!   [`RmsProp`], [`Adam`], [`Ftrl`], [`AdagradDa`], [`ProximalGradientDescent`] and [`ProximalAdagrad`]; [`MinimizeOptions`]; [`UpdateRule`] for one of your own. Rates that change:
+//!   [`RmsProp`], [`Adam`], [`Ftrl`], [`AdagradDa`], [`ProximalGradientDescent`] and [`ProximalAdagrad`]; [`MinimizeOptions`];
+//!   [`UpdateRule`] for one of your own. Rates that change:
 //!   [`Graph::exponential_decay`](crate::Graph::exponential_decay) and its siblings. [`ExponentialMovingAverage`] of variables.
 //! - **Replication**: [`SyncReplicasOptimizer`] for workers in step, [`towers`] and [`average_gradients`] for several devices in
 //!   one graph. Workers at their own pace need nothing but
