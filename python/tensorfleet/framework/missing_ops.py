@@ -102,6 +102,9 @@ MISSING_OPS = {
             *"LowRankUpdate LowerTriangular ScaledIdentity Toeplitz Zeros".split(),
         )
     },
+    "image.ssim_multiscale": "rarely used; tf.image.ssim of images halved by tf.nn.avg_pool does it",
+    "debugging.get_log_device_placement": "for eager execution; use tf.ConfigProto(log_device_placement=True)",
+    "debugging.set_log_device_placement": "for eager execution; use tf.ConfigProto(log_device_placement=True)",
     "random.experimental.*": "generators with a state of their own came with TensorFlow 2",
     "ragged.*": "there are no ragged tensors; pad, or use a SparseTensor",
     "RaggedTensor": "there are no ragged tensors; pad, or use a SparseTensor",

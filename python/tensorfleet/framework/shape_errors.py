@@ -13,7 +13,7 @@ _VALUE = re.compile(r"input\[(\d+)\] = <(.*?)>(?:, |\.$)", re.DOTALL)
 def _asked_for(op_type, inputs):
     """The inputs whose values decide the shape: lengths, axes and positions have a type of their own."""
     declared, position, found = op_library.declaration(op_type), 0, set()
-    types = [argument.type_attr for argument in declared.outputs]
+    types = {"T", *(argument.type_attr for argument in declared.outputs)}
     for argument, given in zip(declared.inputs, inputs):
         count = len(given) if isinstance(given, list) else 1
         if argument.type_attr is None and argument.type_list_attr is None or argument.type_attr is not None and argument.type_attr not in types:

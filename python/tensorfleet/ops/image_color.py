@@ -249,7 +249,7 @@ def sobel_edges(image):
     return output
 
 
-def _same_shape(first, second):
+def same_shape(first, second):
     from tensorfleet.ops.control_flow import Assert
 
     first.shape[-3:].assert_is_compatible_with(second.shape[-3:])
@@ -273,6 +273,6 @@ def psnr(a, b, max_val, name=None):
         a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
         mse = reductions.reduce_mean(gen.SquaredDifference(a, b), [-3, -2, -1])
         value = gen.Sub(20 * gen.Log(max_val) / gen.Log(10.0), np.float32(10 / np.log(10)) * gen.Log(mse), name="psnr")
-        _, _, checks = _same_shape(a, b)
+        _, _, checks = same_shape(a, b)
         with ops.control_dependencies(checks):
             return gen.Identity(value)

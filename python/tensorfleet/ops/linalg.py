@@ -144,3 +144,14 @@ def lbeta(x, name=None):
         x = ops.convert_to_tensor(x, name="x")
         product = reduce_sum(gen.Lgamma(x), [-1])
         return product - gen.Lgamma(reduce_sum(x, [-1]))
+
+
+@export("linalg.normalize")
+def normalize(tensor, ord="euclidean", axis=None, name=None):
+    """The tensor divided by its norm, and the norm."""
+    from tensorfleet.ops.math import cast
+
+    with ops.name_scope(name, "normalize", [tensor]):
+        tensor = ops.convert_to_tensor(tensor)
+        length = cast(norm(tensor, ord, axis, keepdims=True), tensor.dtype)
+        return tensor / length, length
