@@ -123,7 +123,8 @@ def einsum(equation, inputs, kwargs):
     if kwargs:
         raise TypeError(f"invalid keyword arguments for this function: {', '.join(sorted(kwargs))}")
     with ops.name_scope(name, "einsum", [*inputs]):
-        factors = [ops.convert_to_tensor(value) for value in inputs]
+        # A variable is read where it is used.
+        factors = [value if hasattr(value, "get_shape") else ops.convert_to_tensor(value) for value in inputs]
         labels, result = _labels(equation, [factor.shape.rank for factor in factors])
         for own in labels:
             if len(set(own)) != len(own):

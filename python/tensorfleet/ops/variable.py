@@ -552,7 +552,9 @@ class Variable(metaclass=_VariableMeta):
 
     def gather_nd(self, indices, name=None):
         if self._is_resource:
-            return gen.ResourceGatherNd(self._handle_tensor, indices, dtype=self._dtype, name=name)
+            with ops.name_scope("GatherNd" if name is None else name) as scope:
+                value = gen.ResourceGatherNd(self._handle_tensor, indices, dtype=self._dtype, name=scope)
+            return gen.Identity(value)
         return gen.GatherNd(self, indices, name=name)
 
     def __getitem__(self, item):
