@@ -129,13 +129,13 @@ class Seeds(unittest.TestCase, metaclass=PerKind):
     @for_each(*KINDS)
     def test_001_both_nodes_report_a_line_that_comes_close(self, kind):
         cluster = Cluster(self, 1, 2, kind)
-        path, flags = example("partial_results"), ["--logdir=" + self.directory(), "--rounds=1", "--passes=20"]
+        path, flags = example("partial_results"), ["--logdir=" + self.directory(), "--rounds=1", "--passes=15"]
         cluster.parameter_servers(path)
         # The chief comes last: the other waits for it.
         workers = [(index, cluster.task(path, "worker", index, *flags)) for index in (1, 0)]
         for index, worker in workers:
             lines = worker.lines()
-            self.assertEqual(len(lines), 20)
+            self.assertEqual(len(lines), 15)
             for line in lines:
                 self.assertTrue(line.startswith("Partial result from node: %d, w: " % index), line)
             # The noise of the points is another one in each run.
@@ -187,7 +187,7 @@ class Seeds(unittest.TestCase, metaclass=PerKind):
 
     @for_each(*KINDS)
     def test_004_digits_are_learned_asynchronously(self, kind):
-        self.digits_are_learned(kind, 1200, "--learning_rate=0.003")
+        self.digits_are_learned(kind, 1000, "--learning_rate=0.005")
 
     @for_each(*KINDS)
     def test_004_digits_are_learned_synchronously(self, kind):
