@@ -152,11 +152,10 @@ def _inside(graph, enter):
 
 def _summaries_joined(before, result):
     """`result` after the summaries that a branch or body has made: what is inside of it cannot be merged outside."""
-    collected = ops.get_collection_ref(_SUMMARIES)
-    new = collected[len(before) :]
+    new = ops.get_collection(_SUMMARIES)[len(before) :]
     if not new:
         return result, False
-    collected[:] = before
+    ops.get_collection_ref(_SUMMARIES)[:] = before
     with ops.control_dependencies(new):
         if result is None:
             return no_op(), True
