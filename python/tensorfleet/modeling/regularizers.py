@@ -23,7 +23,7 @@ def _nothing(_):
     return None
 
 
-@export("contrib.layers.l1_regularizer")
+@export("contrib.layers.l1_regularizer", "contrib.slim.l1_regularizer")
 def l1_regularizer(scale, scope=None):
     """A function that gives `scale` times the sum of absolute values."""
     if not _check_scale(scale):
@@ -37,7 +37,7 @@ def l1_regularizer(scale, scope=None):
     return l1
 
 
-@export("contrib.layers.l2_regularizer")
+@export("contrib.layers.l2_regularizer", "contrib.slim.l2_regularizer")
 def l2_regularizer(scale, scope=None):
     """A function that gives `scale` times half the sum of squares."""
     if not _check_scale(scale):
@@ -51,7 +51,7 @@ def l2_regularizer(scale, scope=None):
     return l2
 
 
-@export("contrib.layers.l1_l2_regularizer")
+@export("contrib.layers.l1_l2_regularizer", "contrib.slim.l1_l2_regularizer")
 def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None):
     """The sum of both."""
     for scale, name in ((scale_l1, "scale_l1"), (scale_l2, "scale_l2")):
@@ -65,7 +65,7 @@ def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None):
     return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope=scope)
 
 
-@export("contrib.layers.sum_regularizer")
+@export("contrib.layers.sum_regularizer", "contrib.slim.sum_regularizer")
 def sum_regularizer(regularizer_list, scope=None):
     """The sum of several regularizers."""
     regularizer_list = [regularizer for regularizer in regularizer_list if regularizer is not None]
@@ -80,7 +80,7 @@ def sum_regularizer(regularizer_list, scope=None):
     return sum_reg
 
 
-@export("contrib.layers.apply_regularization")
+@export("contrib.layers.apply_regularization", "contrib.slim.apply_regularization")
 def apply_regularization(regularizer, weights_list=None):
     """The sum of the penalties of a list of weights; it joins the regularization losses."""
     if not weights_list:

@@ -76,10 +76,7 @@ class SpaceToBatch:
         crops = _adjusted(crops, 0, self.dims)
         blocks = gen.SpaceToBatchND(input, rate, paddings)
         result = op(blocks, self.count, "VALID")
-        joined = gen.BatchToSpaceND(result, rate, crops)
-        if input.shape.ndims is not None and result.shape.ndims is not None:
-            joined.set_shape([None if dim in self.dims or position == 0 else size for position, (dim, size) in enumerate(zip(range(result.shape.ndims), result.shape.as_list()))])
-        return joined
+        return gen.BatchToSpaceND(result, rate, crops)
 
 
 def _same_paddings(filter_shape, count, rate):

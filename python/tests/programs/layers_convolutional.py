@@ -7,7 +7,11 @@ def program(tf, check):
     rng = np.random.RandomState(2)
     x = tf.placeholder(tf.float32, [None, 8, 8, 3], name="x")
     labels = tf.placeholder(tf.int32, [None], name="labels")
-    with tf.variable_scope("net", initializer=tf.constant_initializer(0.05)):
+
+    def start(shape, dtype=None, partition_info=None):
+        return tf.constant(0.3 * rng.randn(*[int(size) for size in shape]), dtype)
+
+    with tf.variable_scope("net", initializer=start):
         y = tf.layers.conv2d(x, 4, 3, activation=tf.nn.relu)
         y = tf.layers.max_pooling2d(y, 2, 2)
         y = tf.layers.conv2d(y, 4, (3, 2), strides=2, padding="same", use_bias=False, activation=tf.nn.relu)

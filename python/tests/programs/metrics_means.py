@@ -13,7 +13,7 @@ def program(tf, check):
         tf.metrics.mean(x),
         tf.metrics.mean(x, weights=y, name="weighted"),
         tf.metrics.accuracy(i, j, metrics_collections=["values"], updates_collections="updates"),
-        tf.metrics.mean_tensor(tf.stack([x, y])[:, :2]),
+        tf.metrics.mean_tensor(tf.reshape(tf.stack([x, y])[:, :2], [2, 2])),
         tf.metrics.mean_absolute_error(x, y),
         tf.metrics.mean_squared_error(x, y),
         tf.metrics.root_mean_squared_error(x, y),
