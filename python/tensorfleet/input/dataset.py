@@ -193,7 +193,7 @@ class Dataset:
         """The elements along the first dimension."""
         element = structure.normalize_element(tensors)
         spec = structure.specs_of(element)
-        components = structure.to_tensor_list(spec, element)
+        components = structure.to_tensor_list(spec, element, is_batch=True)
         spec = structure.unbatched(spec)
         first = components[0].shape.with_rank_at_least(1)[0]
         for component in components[1:]:
@@ -202,7 +202,8 @@ class Dataset:
 
     @staticmethod
     def from_sparse_tensor_slices(sparse_tensor):
-        raise NotImplementedError("tensorfleet has no SparseTensorSliceDataset: elements of datasets cannot be SparseTensors; use dense tensors")
+        """The rows of a sparse tensor. (TensorFlow gives three tensors for each; here it is a `SparseTensor`.)"""
+        raise NotImplementedError("tensorfleet has no SparseTensorSliceDataset: give the SparseTensor to from_tensor_slices")
 
     @staticmethod
     def from_generator(generator, output_types, output_shapes=None, args=None):

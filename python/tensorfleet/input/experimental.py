@@ -187,6 +187,72 @@ def Counter(start=0, step=1, dtype=dtypes.int64):
         return Dataset.from_tensors(0).repeat(None).apply(scan(start, lambda state, _: (state + step, state)))
 
 
+@export("data.experimental.RandomDataset")
+class RandomDataset(Dataset):
+    """Random int64 numbers without end."""
+
+    def __init__(self, seed=None):
+        self._element_spec = TensorSpec([], dtypes.int64)
+        self._variant_tensor = gen.RandomDataset(*_seeds(seed), **self._flat)
+        self._shown_name = "RandomDatasetV1"
+
+
+@export("data.experimental.ignore_errors")
+def ignore_errors():
+    """The elements that are no errors."""
+    return lambda dataset: dataset._same(gen.IgnoreErrorsDataset(dataset._variant_tensor, **dataset._flat))
+
+
+def _directed(selector, datasets):
+    spec = datasets[0].element_spec
+    for dataset in datasets[1:]:
+        spec = structure.map_structure(lambda one, other: one.most_specific_compatible_type(other), spec, dataset.element_spec)
+    variant = gen.DirectedInterleaveDataset(
+        selector._variant_tensor,
+        [dataset._variant_tensor for dataset in datasets],
+        output_types=structure.flat_types(spec),
+        output_shapes=structure.flat_shapes(spec),
+    )
+    return Dataset._of(variant, spec, [selector] + list(datasets))
+
+
+@export("data.experimental.choose_from_datasets")
+def choose_from_datasets(datasets, choice_dataset):
+    """Elements of several datasets, in the order that a dataset of numbers says."""
+    spec = choice_dataset.element_spec
+    if not isinstance(spec, TensorSpec) or spec.dtype != dtypes.int64 or not spec.shape.is_compatible_with([]):
+        raise TypeError("`choice_dataset` must be a dataset of scalar `tf.int64` tensors.")
+    return _directed(choice_dataset, datasets)
+
+
+@export("data.experimental.sample_from_datasets")
+def sample_from_datasets(datasets, weights=None, seed=None):
+    """Elements of several datasets at random."""
+    count = len(datasets)
+    if weights is None:
+        logits = constant([[1.0] * count], dtypes.float32) if count else None
+        return _directed(_selector(logits, seed), datasets)
+    if isinstance(weights, Dataset):
+        raise NotImplementedError("tensorfleet samples with weights that stay the same, not with a dataset of them")
+    weights = ops.convert_to_tensor(weights, name="weights")
+    if weights.dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError(f"`weights` must be convertible to a tensor of `tf.float32` or `tf.float64` elements, got {weights.dtype}.")
+    if not weights.shape.is_compatible_with([count]):
+        raise ValueError("`weights` must be a vector of length `len(datasets)`.")
+    logits = gen.ExpandDims(gen.Log(weights, name="logits"), ops.convert_to_tensor(0, name="ExpandDims/dim"))
+    return _directed(_selector(logits, seed), datasets)
+
+
+def _selector(logits, seed):
+    """Random numbers of datasets: `logits` say how often each comes."""
+
+    def select_dataset_constant_logits(seeds):
+        drawn = gen.StatelessMultinomial(logits, 1, seeds, output_dtype=dtypes.int64)
+        return gen.Squeeze(drawn, squeeze_dims=[0, 1])
+
+    return RandomDataset(seed).batch(2).map(select_dataset_constant_logits)
+
+
 @export("data.experimental.get_single_element")
 def get_single_element(dataset):
     """The only element."""

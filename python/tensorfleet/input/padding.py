@@ -50,6 +50,8 @@ def _value_tensor(value, dtype):
 def padded_batch(dataset, batch_size, padded_shapes, padding_values, drop_remainder):
     """Several elements as one, padded to a shape."""
     spec = dataset.element_spec
+    if not all(isinstance(one, TensorSpec) for one in structure.flatten(spec)):
+        raise TypeError("Batching of padded sparse tensors is not currently supported")
     size = ops.convert_to_tensor(batch_size, dtype=dtypes.int64, name="batch_size")
     flat_spec = structure.flatten(spec)
     values = [None] * len(flat_spec) if padding_values is None else structure.flatten_up_to(spec, padding_values)

@@ -276,3 +276,46 @@ def write_file(filename, contents, name=None):
 def matching_files(pattern, name=None):
     """The names of files that match a pattern."""
     return gen.MatchingFiles(pattern, name=name)
+
+
+@export("serialize_tensor", "io.serialize_tensor")
+def serialize_tensor(tensor, name=None):
+    """A tensor as a serialized `TensorProto`."""
+    return gen.SerializeTensor(tensor, name=name)
+
+
+@export("parse_tensor", "io.parse_tensor")
+def parse_tensor(serialized, out_type, name=None):
+    """The tensor in a serialized `TensorProto`."""
+    return gen.ParseTensor(serialized, out_type=out_type, name=name)
+
+
+def _sparse(value):
+    from tensorfleet.framework.composite import is_sparse_value
+
+    if isinstance(value, SparseTensor) or is_sparse_value(value):
+        return SparseTensor.from_value(value)
+    raise TypeError(f"Input must be a SparseTensor. Got {value}")
+
+
+@export("serialize_sparse", "io.serialize_sparse")
+def serialize_sparse(sp_input, name=None, out_type=dtypes.string):
+    """A sparse tensor as a vector of three strings or variants."""
+    value = _sparse(sp_input)
+    return gen.SerializeSparse(value.indices, value.values, value.dense_shape, name=name, out_type=out_type)
+
+
+@export("serialize_many_sparse", "io.serialize_many_sparse")
+def serialize_many_sparse(sp_input, name=None, out_type=dtypes.string):
+    """The rows of a sparse tensor, three strings or variants each."""
+    value = _sparse(sp_input)
+    return gen.SerializeManySparse(value.indices, value.values, value.dense_shape, name=name, out_type=out_type)
+
+
+@export("deserialize_many_sparse", "io.deserialize_many_sparse")
+def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
+    """Serialized sparse tensors as one with one more dimension in front."""
+    indices, values, shape = gen.DeserializeManySparse(serialized_sparse, dtype=dtype, name=name)
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)

@@ -5,7 +5,7 @@ Unlike elsewhere a list is one value: it becomes a tensor.
 
 from collections.abc import Mapping
 
-from tensorfleet.framework import dtypes, ops
+from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.composite import SparseTensor
 from tensorfleet.framework.tensor_shape import TensorShape
 from tensorfleet.framework.type_spec import SparseTensorSpec, TensorSpec, TypeSpec, type_spec_from_value
@@ -92,45 +92,58 @@ def specs_of(element):
     return map_structure(type_spec_from_value, element)
 
 
-def _no_sparse(spec):
+def _is_variant(spec):
+    """Whether a value of this kind is one variant tensor: a dataset, an optional, a sparse tensor."""
+    return hasattr(spec, "_to_tensor") or isinstance(spec, SparseTensorSpec)
+
+
+def _to_tensor(spec, value, is_batch):
     if isinstance(spec, SparseTensorSpec):
-        raise NotImplementedError("tensorfleet has no SerializeSparse: elements of datasets cannot be SparseTensors; use dense tensors")
+        value = SparseTensor.from_value(value)
+        serialize = gen.SerializeManySparse if is_batch else gen.SerializeSparse
+        return serialize(value.indices, value.values, value.dense_shape, out_type=dtypes.variant)
+    if hasattr(spec, "_to_tensor"):
+        return spec._to_tensor(value)
+    return ops.convert_to_tensor(value, dtype=spec.dtype)
 
 
-def to_tensor_list(spec, element):
-    """The tensors that stand for an element."""
-    tensors = []
-    for one, value in zip(flatten(spec), flatten_up_to(spec, element)):
-        _no_sparse(one)
-        if hasattr(one, "_to_tensor"):
-            tensors.append(one._to_tensor(value))
-        else:
-            tensors.append(ops.convert_to_tensor(value, dtype=one.dtype))
-    return tensors
+def to_tensor_list(spec, element, is_batch=False):
+    """The tensors that stand for an element, or for a batch of elements that is taken apart again."""
+    return [_to_tensor(one, value, is_batch) for one, value in zip(flatten(spec), flatten_up_to(spec, element))]
+
+
+def _from_tensor(spec, tensor):
+    if isinstance(spec, SparseTensorSpec):
+        parts = gen.DeserializeSparse(tensor, dtype=spec.dtype)
+        if spec.shape.rank is not None:
+            parts.sparse_indices.set_shape([None, spec.shape.rank])
+            parts.sparse_shape.set_shape([spec.shape.rank])
+        return SparseTensor(*parts)
+    if hasattr(spec, "_from_tensor"):
+        return spec._from_tensor(tensor)
+    if spec.shape.rank is not None:
+        tensor.set_shape(spec.shape)
+    return tensor
 
 
 def from_tensor_list(spec, tensors):
     """The element that tensors stand for."""
-    values = []
-    for one, tensor in zip(flatten(spec), tensors):
-        if hasattr(one, "_from_tensor"):
-            values.append(one._from_tensor(tensor))
-        else:
-            if one.shape.rank is not None and tensor.graph is not None:
-                tensor.set_shape(one.shape)
-            values.append(tensor)
-    return pack(spec, values)
+    return pack(spec, [_from_tensor(one, tensor) for one, tensor in zip(flatten(spec), tensors)])
 
 
 def flat_types(spec):
     """The dtypes of the tensors that stand for an element."""
-    for one in flatten(spec):
-        _no_sparse(one)
-    return [dtypes.variant if hasattr(one, "_to_tensor") else one.dtype for one in flatten(spec)]
+    return [dtypes.variant if _is_variant(one) else one.dtype for one in flatten(spec)]
+
+
+def _flat_shape(spec):
+    if isinstance(spec, SparseTensorSpec):
+        return TensorShape(None)
+    return TensorShape([]) if hasattr(spec, "_to_tensor") else spec.shape
 
 
 def flat_shapes(spec):
-    return [TensorShape([]) if hasattr(one, "_to_tensor") else one.shape for one in flatten(spec)]
+    return [_flat_shape(one) for one in flatten(spec)]
 
 
 def legacy_types(spec):

@@ -13,6 +13,7 @@
 
 mod batch;
 mod captured;
+mod choice;
 mod dataset;
 mod file_cache;
 mod files;
@@ -39,6 +40,7 @@ use tensorfleet_kernel::op::Op;
 /// The tables of this group.
 pub(crate) static FAMILIES: &[&[Op]] = &[
     batch::OPS,
+    choice::OPS,
     files::OPS,
     functional::OPS,
     generator::OPS,

@@ -12,6 +12,7 @@ mod image_summary;
 mod images;
 mod old_checkpoints;
 mod readers;
+mod serialization;
 mod summaries;
 mod wav;
 
@@ -28,5 +29,6 @@ pub(crate) static FAMILIES: &[&[Op]] = &[
     old_checkpoints::OPS,
     images::OPS,
     readers::OPS,
+    serialization::OPS,
     summaries::OPS,
 ];
