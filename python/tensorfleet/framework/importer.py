@@ -70,7 +70,7 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
             mapped = _mapped(graph, input_map)
     else:
         prefix, mapped = "", _mapped(graph, input_map)
-    _check_used(graph_def, input_map)
+    _check_elements(graph_def, return_elements or ())
     serialized = graph_def.SerializeToString()
     depth = graph._native.depth()
     try:
@@ -81,6 +81,7 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
         graph._native.leave(depth)
     for number in range(start, end):
         graph._operation(number)
+    _check_used(graph_def, input_map)
     if return_elements is None:
         return None
     return [_element(graph, prefix, element, input_map) for element in return_elements]
@@ -112,6 +113,13 @@ def _check_used(graph_def, input_map):
     missing = [key for key in input_map if _name_and_slot(key)[0] not in names and _name_and_slot(key)[0] not in wanted]
     if missing:
         raise ValueError("Attempted to map inputs that were not found in graph_def: [%s]" % ", ".join(missing))
+
+
+def _check_elements(graph_def, return_elements):
+    names = {node.name for node in graph_def.node}
+    for element in return_elements:
+        if _name_and_slot(element)[0] not in names:
+            raise ValueError("Requested return_element %r not found in graph_def." % element)
 
 
 def _element(graph, prefix, name, input_map):

@@ -590,9 +590,7 @@ class ProfilerHook(SessionRunHook):
 
     def begin(self):
         self._next_step = None
-        self._global_step_tensor = training_util.get_global_step()
-        if self._global_step_tensor is None:
-            raise RuntimeError("Global step should be created to use ProfilerHook.")
+        self._global_step_tensor = _global_step_read("ProfilerHook")
 
     def before_run(self, run_context):
         from tensorfleet.protobuf import RunOptions

@@ -183,7 +183,7 @@ def _set_checkpoint_initializer(variable, path, tensor_name, name="checkpoint_in
     """Makes the initializer of a variable read a tensor of a checkpoint."""
     info = variable._get_save_slice_info()
     base_type = variable.dtype.base_dtype
-    with ops.colocate_with(variable.op, ignore_existing=True), ops.device(variable.device), ops.device("/cpu:0"):
+    with ops.device(variable.device), ops.device("/cpu:0"):
         restored = gen.RestoreV2(path, [tensor_name], [info.spec if info else ""], dtypes=[base_type], name=name)
     restored = restored[0] if isinstance(restored, (list, tuple)) else restored
     restored.set_shape(variable.shape)

@@ -157,7 +157,7 @@ class _Hooks:
             if request.fetches is not None:
                 fetches[index] = request.fetches
             if request.feed_dict:
-                _raise_if_fed_twice(hook, request.feed_dict, feed_dict, monitored._original_args[1])
+                _raise_if_fed_twice(request.feed_dict, feed_dict, monitored._original_args[1])
                 feed_dict.update(request.feed_dict)
             options = _merged_options(options, request.options)
         self._options = options
@@ -189,12 +189,13 @@ class _Hooks:
             hook.end(session)
 
 
-def _raise_if_fed_twice(hook, feed_dict, others, own):
-    for tensor in feed_dict:
-        if tensor in others:
-            raise RuntimeError("Same tensor is fed by two hooks.")
-        if own and tensor in own:
-            raise RuntimeError("Same tensor is fed by a SessionRunHook and user. Tensor: {}".format(tensor))
+def _raise_if_fed_twice(feed_dict, others, own):
+    twice = [tensor for tensor in feed_dict if tensor in others]
+    if twice:
+        raise RuntimeError("Same tensor is fed by two hooks. Conflict(s): {}".format(twice))
+    twice = [tensor for tensor in feed_dict if own and tensor in own]
+    if twice:
+        raise RuntimeError("Same tensor is fed by a SessionRunHook and user. Conflict(s): {}".format(twice))
 
 
 #: Hooks of the library that stand for these classes, unless a program derives from them.
@@ -334,8 +335,8 @@ class _MonitoredSession:
         """Calls `step_fn(step_context)`, whose runs are one step: the whole is tried again after the loss of a task."""
         import inspect
 
-        arguments = [name for name in inspect.signature(step_fn).parameters]
-        if len(arguments) != 1 or arguments[0] != "step_context":
+        arguments = tuple(inspect.signature(step_fn).parameters)
+        if arguments != ("step_context",):
             raise ValueError("`step_fn` may either have one `step_context` argument, or `self` and `step_context` arguments if it's an instance method. Got {} instead.".format(arguments))
         self._check()
 

@@ -187,7 +187,7 @@ class SavedModelBuilder:
         self._export_dir = os.fspath(export_dir) if hasattr(export_dir, "__fspath__") else compat.as_text(export_dir)
         if os.path.exists(self._export_dir):
             if os.listdir(self._export_dir):
-                raise AssertionError("Export directory %s already exists, and isn't empty. Please choose a different export directory, or delete all the contents of the specified directory." % self._export_dir)
+                raise AssertionError("Export directory already exists, and isn't empty. Please choose a different export directory, or delete all the contents of the specified directory: %s" % self._export_dir)
         else:
             os.makedirs(self._export_dir)
         self._has_saved_variables = False

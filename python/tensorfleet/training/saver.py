@@ -1,5 +1,6 @@
 """`Saver`: writes variables to checkpoints and reads them again. The files are the library's work."""
 
+import os
 import weakref
 
 from tensorfleet import _native
@@ -259,6 +260,9 @@ class Saver:
             raise ValueError("Can't load save_path when it is None.")
         save_path = compat.as_text(save_path) if not hasattr(save_path, "__fspath__") else save_path.__fspath__()
         if not _native.checkpoint_exists(save_path):
+            directory = os.path.dirname(save_path)
+            if directory and not os.path.isdir(directory):
+                raise errors.NotFoundError(None, None, "%s; No such file or directory" % directory)
             raise ValueError("The passed save_path is not a valid checkpoint: " + save_path)
         logging.info("Restoring parameters from %s", save_path)
         try:

@@ -32,7 +32,7 @@ class ClusterSpec:
                 elif isinstance(tasks, dict):
                     for index in tasks:
                         if not isinstance(index, int):
-                            raise TypeError("The task index must be an integer. Got %r" % (index,))
+                            raise TypeError("%r has type %s, but expected one of: int" % (index, type(index).__name__))
                     held = dict(tasks)
                 else:
                     raise TypeError("The tasks for job %r must be a list or a dictionary from integers to strings." % job)
@@ -69,7 +69,7 @@ class ClusterSpec:
 
     __hash__ = None
 
-    def __repr__(self):
+    def __str__(self):
         inner = ", ".join("%s: %s" % (repr(job), repr(self.job_tasks(job) if self._is_dense(job) else self._cluster_spec[job])) for job in sorted(self.jobs))
         return "ClusterSpec({" + inner + "})"
 
@@ -130,7 +130,7 @@ def _make_server_def(server_or_cluster_def, job_name, task_index, protocol, conf
         try:
             spec = ClusterSpec(server_or_cluster_def)
         except TypeError:
-            raise TypeError("Could not convert `server_or_cluster_def` to a `tf.train.ServerDef`, `tf.train.ClusterDef`, or `tf.train.ClusterSpec`.") from None
+            raise TypeError("Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or `tf.train.ClusterSpec`.") from None
         server_def.cluster.CopyFrom(spec.as_cluster_def())
         server_def.job_name = job_name if job_name is not None else ""
         server_def.task_index = task_index if task_index is not None else 0
