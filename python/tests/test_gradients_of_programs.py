@@ -40,8 +40,13 @@ class GradientsOfProgramsTest(unittest.TestCase):
 
         def build():
             with graph.as_default(), tf.name_scope("other"):
-                for _ in range(50):
-                    made.append(tf.constant(1.0))
+                for count in range(50):
+                    with tf.control_dependencies(made[-1:]):
+                        made.append(tf.constant(1.0))
+                    if count % 10 == 0:
+                        # Variables, seeds and counts ask the graph, too.
+                        made.append(tf.Variable(tf.random_normal([2]), name="variable").initializer)
+                        self.assertGreater(len(graph.get_operations()), count)
 
         threads = [threading.Thread(target=target, daemon=True) for target in (differentiate, build, differentiate)]
         for thread in threads:

@@ -4,7 +4,7 @@ use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tensorfleet::{DeviceScope, Graph, GraphDef};
+use tensorfleet::{DeviceScope, Graph, GraphDef, Output};
 use tensorfleet_core::{Endpoint, NodeId};
 use tensorfleet_kernel::builder::{GraphBuilder, Input, NewNode};
 use tensorfleet_proto::Message;
@@ -77,8 +77,18 @@ impl PyGraph {
         Ok(unsafe { self.building.make_guard_unchecked() })
     }
 
+    /// Asks the graph, without the interpreter: another thread may be inside a function of Python that the graph waits for.
+    pub(crate) fn apart<R: Send>(&self, ask: impl FnOnce(&Graph) -> R + Send) -> R {
+        Python::attach(|py| py.detach(|| ask(&self.graph)))
+    }
+
+    /// The output with this number.
+    pub(crate) fn output(&self, number: u64) -> Output {
+        self.apart(|graph| graph.output_at(endpoint(number)))
+    }
+
     pub(crate) fn node_index(&self, node: u64) -> PyResult<NodeId> {
-        match usize::try_from(node).ok().filter(|&index| index < self.graph.len()) {
+        match usize::try_from(node).ok().filter(|&index| index < self.__len__()) {
             Some(index) => Ok(NodeId::from_index(index)),
             None => Err(PyValueError::new_err(format!("the graph has no node {node}"))),
         }
@@ -105,7 +115,7 @@ impl PyGraph {
     }
 
     fn __len__(&self) -> usize {
-        self.graph.len()
+        self.apart(Graph::len)
     }
 
     /// Adds a node and gives its number. `inputs` has an output, or a list of them, for each argument of the op.
@@ -360,7 +370,7 @@ impl PyGraph {
     /// The seeds of a random op that is built now.
     #[pyo3(signature = (own=None))]
     fn seeds(&self, own: Option<i64>) -> (Option<i64>, Option<i64>) {
-        match self.graph.seed_pair(own) {
+        match self.apart(|graph| graph.seed_pair(own)) {
             Some((graph, op)) => (Some(graph), Some(op)),
             None => (None, None),
         }
@@ -369,6 +379,6 @@ impl PyGraph {
     /// Sets or forgets the seed of the graph.
     #[pyo3(signature = (seed))]
     fn set_random_seed(&self, seed: Option<i64>) {
-        self.graph.set_random_seed_or_none(seed);
+        self.apart(|graph| graph.set_random_seed_or_none(seed));
     }
 }

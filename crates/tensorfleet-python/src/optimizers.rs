@@ -74,7 +74,7 @@ where
 
 /// The options of a rule, as Python gives them: outputs, numbers, flags, variables.
 struct Options<'a, 'py> {
-    graph: &'a Graph,
+    graph: &'a PyGraph,
     given: &'a Bound<'py, PyDict>,
 }
 
@@ -89,7 +89,7 @@ impl<'py> Options<'_, 'py> {
         if value.is_instance_of::<PyFloat>() {
             return Ok(Hyperparameter::Number(value.extract()?));
         }
-        Ok(Hyperparameter::Computed(self.graph.output_at(endpoint(value.extract()?))))
+        Ok(Hyperparameter::Computed(self.graph.output(value.extract()?)))
     }
 
     fn number(&self, name: &str) -> PyResult<f64> {
@@ -181,7 +181,7 @@ impl PyUpdateRule {
         kind: &str,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<PyUpdateRule> {
-        let unprepared = rule(kind, &Options { graph: &graph.graph, given: options })?;
+        let unprepared = rule(kind, &Options { graph, given: options })?;
         graph.locked(py, unprepared).map(PyUpdateRule)
     }
 

@@ -8,7 +8,7 @@ use tensorfleet_core::Status;
 
 use crate::callbacks;
 use crate::errors::OrRaise;
-use crate::graph::{PyGraph, endpoint, number};
+use crate::graph::{PyGraph, number};
 use crate::variable::PyVariable;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -112,13 +112,12 @@ impl PySyncReplicas {
         let mut pairs = Vec::with_capacity(gradients.len());
         for pair in gradients {
             let (outputs, variable) = pair.extract::<(Vec<u64>, Py<PyVariable>)>()?;
-            let at = |output: u64| graph.graph.output_at(endpoint(output));
             let gradient = match *outputs.as_slice() {
-                [whole] => Some(Gradient::Dense(at(whole))),
+                [whole] => Some(Gradient::Dense(graph.output(whole))),
                 [values, indices, dense_shape] => Some(Gradient::Slices(IndexedSlices {
-                    values: at(values),
-                    indices: at(indices),
-                    dense_shape: at(dense_shape),
+                    values: graph.output(values),
+                    indices: graph.output(indices),
+                    dense_shape: graph.output(dense_shape),
                 })),
                 _ => None,
             };

@@ -113,16 +113,18 @@ impl PyVariable {
 
     /// The serialized `VariableDef`.
     fn to_def<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &self.0.to_variable_def().or_mistake()?.encode_to_vec()))
+        let def = py.detach(|| self.0.to_variable_def()).or_mistake()?;
+        Ok(PyBytes::new(py, &def.encode_to_vec()))
     }
 
     /// The numbers of its parts: handle, initial value, the node of its initializer, and the read that was built with it.
-    fn parts(&self) -> PyResult<(u64, u64, usize, u64)> {
-        let handle = self.0.handle().endpoint().or_mistake()?;
-        let initial = self.0.initial_value().endpoint().or_mistake()?;
-        let initializer = self.0.initializer().node().or_mistake()?;
-        let read = self.0.snapshot().endpoint().or_mistake()?;
-        Ok((number(handle), number(initial), initializer.index(), number(read)))
+    fn parts(&self, py: Python<'_>) -> PyResult<(u64, u64, usize, u64)> {
+        let parts = py.detach(|| {
+            let handle = self.0.handle().endpoint()?;
+            let (initial, read) = (self.0.initial_value().endpoint()?, self.0.snapshot().endpoint()?);
+            Ok((number(handle), number(initial), self.0.initializer().node()?.index(), number(read)))
+        });
+        parts.or_mistake()
     }
 
     fn is_resource(&self) -> bool {
