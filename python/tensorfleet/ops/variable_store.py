@@ -120,8 +120,10 @@ class VariableStore:
                 elif shape is None and not _takes_shape(initializer):
                     initial, variable_dtype = initializer, None
                 else:
-                    shown = None if shape is None else shape
-                    raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead was {shown if shown is not None else '<unknown>'}.")
+                    raise ValueError(
+                        "The initializer passed is not valid. It should be a callable with no arguments and the shape should not be "
+                        "provided or an instance of `tf.keras.initializers.*' and `shape` should be fully defined."
+                    )
         with ops.init_scope():
             made = _variable(
                 initial_value=initial,
@@ -155,7 +157,7 @@ class VariableStore:
         if shape is not None and not shape.is_compatible_with(found.get_shape()):
             raise ValueError(f"Trying to share variable {name}, but specified shape {shape} and found shape {found.get_shape()}.")
         if not dtype.is_compatible_with(found.dtype):
-            raise ValueError(f"Trying to share variable {name}, but specified dtype {dtype.name} and found dtype {found.dtype.base_dtype.name}.")
+            raise ValueError(f"Trying to share variable {name}, but specified dtype {dtype.name} and found dtype {found.dtype.name}.")
         return found
 
     def _partitioned(self, name, shape, dtype, partitioner, initializer, regularizer, reuse, collections, **keywords):
