@@ -5,7 +5,8 @@ import time
 from tensorfleet import _native
 from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.export import export
-from tensorfleet.ops import variable_scope, variables
+from tensorfleet.ops import variables
+from tensorfleet.ops.partitioned_variable import PartitionedVariable
 from tensorfleet.platform import compat
 from tensorfleet.platform import tf_logging as logging
 from tensorfleet.training import checkpoint_management
@@ -112,7 +113,7 @@ def _is_part(value):
 
 def _variable_of(current):
     """A variable, a partitioned one, or the list of parts of one, with its name and shape."""
-    if isinstance(current, variable_scope.PartitionedVariable):
+    if isinstance(current, PartitionedVariable):
         current = list(current)
     if isinstance(current, (list, tuple)) and current and all(_is_part(part) for part in current):
         info = current[0]._get_save_slice_info()

@@ -86,9 +86,9 @@ class ResourceVariableSaveable(SaveableObject):
 
 
 def _is_partitioned(value):
-    from tensorfleet.ops import variable_scope
+    from tensorfleet.ops.partitioned_variable import PartitionedVariable
 
-    return isinstance(value, variable_scope.PartitionedVariable)
+    return isinstance(value, PartitionedVariable)
 
 
 def _is_variable(value):
