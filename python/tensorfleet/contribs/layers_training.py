@@ -4,10 +4,10 @@ import re
 
 import tensorfleet as tf
 from tensorfleet.contribs.layers import exported
+from tensorfleet.contribs.training import _after
 from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.export import export_values
 from tensorfleet.ops import variable_scope as scopes
-from tensorfleet.ops.variables import Variable
 
 # ---- summaries
 
@@ -148,8 +148,7 @@ def optimize_loss(
         if update_ops is None:
             update_ops = set(ops.get_collection(ops.GraphKeys.UPDATE_OPS))
         if update_ops:
-            with ops.control_dependencies(sorted(update_ops, key=lambda op: op.name)):
-                loss = gen.Identity(loss) if not isinstance(loss, Variable) else tf.identity(loss)
+            loss = _after(sorted(update_ops, key=lambda op: op.name), loss)
         rate = _learning_rate(learning_rate)
         if summaries is None:
             summaries = ["loss", "learning_rate", "global_gradient_norm"]
@@ -161,21 +160,18 @@ def optimize_loss(
             if global_step is None:
                 raise ValueError("global_step is required for learning_rate_decay_fn.")
             rate = learning_rate_decay_fn(rate, global_step)
-        if rate is not None and "learning_rate" in summaries:
-            tf.summary.scalar("learning_rate", rate)
+            if "learning_rate" in summaries:
+                tf.summary.scalar("learning_rate", rate)
         opt = _optimizer(optimizer, rate)
         if variables is None:
             variables = tf.trainable_variables()
         gradients = opt.compute_gradients(loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops)
-        gradients = _changed(gradients, gradient_noise_scale, gradient_multipliers, clip_gradients, summaries)
-        if "loss" in summaries:
-            tf.summary.scalar("loss", loss)
+        gradients = _changed(gradients, gradient_noise_scale, gradient_multipliers, clip_gradients, summaries, loss)
         grad_updates = opt.apply_gradients(gradients, global_step=global_step if increment_global_step else None, name="train")
-        with ops.control_dependencies([grad_updates]):
-            return tf.identity(loss)
+        return _after([grad_updates], loss)
 
 
-def _changed(gradients, noise_scale, multipliers, clip, summaries):
+def _changed(gradients, noise_scale, multipliers, clip, summaries, loss):
     if noise_scale is not None:
         noisy = []
         for gradient, variable in gradients:
@@ -196,6 +192,8 @@ def _changed(gradients, noise_scale, multipliers, clip, summaries):
         gradients = clip(gradients)
     elif clip is not None:
         raise ValueError("Unknown type %s for clip_gradients" % type(clip))
+    if "loss" in summaries:
+        tf.summary.scalar("loss", loss)
     for gradient, variable in gradients:
         values = gradient.values if isinstance(gradient, ops.IndexedSlices) else gradient
         if values is not None:

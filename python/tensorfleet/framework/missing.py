@@ -86,6 +86,40 @@ MISSING = {
 }
 
 
+#: Names of `tf.nn`, `tf.layers`, `tf.initializers` and `tf.contrib` whose ops the catalogue lacks, or that few programs use.
+_THREE_DIMENSIONS = "the catalogue has no ops for three spatial dimensions"
+_CTC = "the catalogue has no ops for connectionist temporal classification"
+_QUANTIZED = "quantized ops are not in the catalogue"
+MISSING.update({
+    **dict.fromkeys(
+        ("nn.conv3d", "nn.conv3d_transpose", "nn.conv3d_backprop_filter", "nn.conv3d_backprop_filter_v2", "nn.max_pool3d", "nn.avg_pool3d"), _THREE_DIMENSIONS
+    ),
+    **dict.fromkeys(
+        ("layers.Conv3D", "layers.Conv3DTranspose", "layers.MaxPooling3D", "layers.AveragePooling3D", "layers.conv3d", "layers.conv3d_transpose", "layers.max_pooling3d"), _THREE_DIMENSIONS
+    ),
+    "layers.average_pooling3d": _THREE_DIMENSIONS,
+    **dict.fromkeys(("nn.ctc_loss", "nn.ctc_loss_v2", "nn.ctc_greedy_decoder", "nn.ctc_beam_search_decoder", "nn.ctc_beam_search_decoder_v2"), _CTC),
+    **dict.fromkeys(("nn.ctc_unique_labels", "nn.collapse_repeated"), _CTC),
+    **dict.fromkeys(("nn.dilation2d", "nn.erosion2d"), "the catalogue has no op Dilation2D"),
+    **dict.fromkeys(("nn.fractional_max_pool", "nn.fractional_avg_pool"), "the catalogue has no ops for fractional pools"),
+    **dict.fromkeys(("nn.quantized_avg_pool", "nn.quantized_conv2d", "nn.quantized_max_pool", "nn.quantized_relu_x"), _QUANTIZED),
+    **dict.fromkeys(("initializers.orthogonal", "orthogonal_initializer"), "the catalogue has no op Qr"),
+    **dict.fromkeys(("layers.experimental.keras_style_scope", "layers.experimental.set_keras_style"), "Keras is a framework of its own"),
+    **dict.fromkeys(("contrib.layers.conv3d", "contrib.layers.max_pool3d", "contrib.layers.avg_pool3d", "contrib.layers.conv3d_transpose"), _THREE_DIMENSIONS),
+    "contrib.layers.input_from_feature_columns": "feature columns are for estimators; use tf.nn.embedding_lookup and tf.layers",
+    "contrib.layers.group_norm": "not written yet; use layer_norm or instance_norm",
+    "contrib.rnn.AttentionCellWrapper": "not written yet; use tf.nn.dynamic_rnn and your own attention",
+    **dict.fromkeys(("contrib.rnn.LSTMBlockCell", "contrib.rnn.GRUBlockCell", "contrib.rnn.LSTMBlockFusedCell"), "fused cells are not in the catalogue; use LSTMCell or GRUCell"),
+    "contrib.seq2seq.*": "not written yet; use tf.nn.dynamic_rnn and tf.nn.raw_rnn",
+    "contrib.learn.*": "estimators of before TensorFlow 1.4, except learn.datasets; use tf.train",
+    "contrib.slim.nets.*": "model definitions: copy the one you need, slim's layers are here",
+    "contrib.slim.dataset.*": "use tf.data",
+    "contrib.slim.dataset_data_provider.*": "use tf.data",
+    "contrib.slim.tfexample_decoder.*": "use tf.parse_single_example",
+    "contrib.opt.*": "rarely used optimizers; derive from tf.train.Optimizer",
+})
+
+
 def reason(name):
     """Why a name below `tf.` is missing, or `None` if it is not known to be."""
     if name in MISSING:

@@ -33,7 +33,7 @@ def program(tf, check):
     with framework.arg_scope(kept):
         check("again", layer(3))
     check("outside", [layer(4), framework.has_arg_scope(layer), framework.has_arg_scope(check)])
-    assign, feeds = framework.assign_from_values({"a/one": [5.0, 6.0]})
+    assign, feeds = framework.assign_from_values({"a/one": np.array([5.0, 6.0])})
     saver = tf.train.Saver([one, two, other])
     with tf.Session() as sess:
         sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
