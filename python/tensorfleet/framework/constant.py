@@ -58,6 +58,8 @@ def _array(values, numpy_type):
         leaves = list(_leaves(values))
         if array is None or not all(isinstance(leaf, (str, bytes)) for leaf in leaves):
             if any(isinstance(leaf, (list, tuple)) for leaf in values) if isinstance(values, (list, tuple)) else False:
+                if numpy_type is None and not isinstance(values[0], (list, tuple)):
+                    raise TypeError(f"Failed to convert object of type {type(values)} to Tensor. Contents: {values}. Consider casting elements to a supported type.")
                 raise ValueError(f"Argument must be a dense tensor: {values} - got shape {_dense_shape(values)}, but wanted {_wanted_shape(values)}.")
     return array
 
@@ -178,7 +180,9 @@ def constant_value(tensor, partial=False):
         from tensorfleet.framework.tensor_util import MakeNdarray
 
         return MakeNdarray(tensor.op.get_attr("value"))
-    return tensor.graph._native.constant_value(tensor._id)
+    from tensorfleet.framework import static_values
+
+    return tensor.graph._native.constant_value(tensor._id) if static_values.is_known(tensor) else None
 
 
 def constant_value_as_shape(tensor):
@@ -186,9 +190,11 @@ def constant_value_as_shape(tensor):
     value = constant_value(tensor)
     if value is not None:
         return TensorShape([None if dim == -1 else int(dim) for dim in np.atleast_1d(value)])
-    known = tensor.graph._native.constant_value_as_shape(tensor._id)
+    from tensorfleet.framework import static_values
+
+    known = static_values.shape_of(tensor, constant_value)
     if known is not None:
-        return TensorShape._of(known)
+        return known
     shape = tensor.shape
     length = None if shape.rank is None else shape._dims[0] if shape.rank == 1 else None
     return TensorShape(None if length is None else [None] * length)

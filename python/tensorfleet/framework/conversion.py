@@ -74,7 +74,7 @@ def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None, dtype_
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):
         if dtype is not None and not dtype.is_compatible_with(value.dtype):
-            raise ValueError(f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {value.dtype.name}: {str(value)!r}")
+            raise ValueError(f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {value.dtype.name}: {value!r}")
         return _captured(value)
     for function in _functions(type(value)):
         converted = _converted_by(function, value, dtype, name, preferred_dtype, as_ref)

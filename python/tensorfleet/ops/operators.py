@@ -62,7 +62,9 @@ def binary(kind, x, y):
         if isinstance(y, SparseTensor):
             return _with_sparse(kind, x, y, name)
         try:
-            y = ops.convert_to_tensor(y, dtype=x.dtype.base_dtype, name="y")
+            if not isinstance(y, Tensor):
+                # The type is only a wish here: the op says which types do not fit.
+                y = ops.convert_to_tensor(y, preferred_dtype=x.dtype.base_dtype, name="y")
         except TypeError:
             if hasattr(type(y), f"__r{kind}__") and not isinstance(y, (int, float, complex, str, bytes, np.ndarray, np.generic)):
                 return NotImplemented
