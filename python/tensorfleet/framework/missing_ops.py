@@ -39,9 +39,6 @@ _BY_OP = {
     "UnicodeTranscode": "strings.unicode_transcode",
     "UnsortedSegmentJoin": "strings.unsorted_segment_join",
     # Sparse tensors and sets.
-    "DeserializeManySparse": "deserialize_many_sparse io.deserialize_many_sparse",
-    "SerializeManySparse": "serialize_many_sparse io.serialize_many_sparse",
-    "SerializeSparse": "serialize_sparse io.serialize_sparse",
     "SetSize": "sets.set_size sets.size",
     "SparseConcat": "sparse_concat sparse.concat",
     "SparseCross": "sparse.cross sparse.cross_hashed",

@@ -31,7 +31,7 @@ pub(crate) static OPS: &[Op] = &[
         "SerializeSparse",
         "sparse_indices: int64, sparse_values: T, sparse_shape: int64 -> serialized_sparse: out_type",
     )
-    .attrs("T: type; out_type: {string, variant} = DT_STRING")
+    .attrs("T: type; out_type: {string, variant} = string")
     .work(Work::Inputs)
     .not_differentiable()
     .shape(|_| Ok(vec![PartialShape::vector(Some(3))]))
@@ -40,7 +40,7 @@ pub(crate) static OPS: &[Op] = &[
         "SerializeManySparse",
         "sparse_indices: int64, sparse_values: T, sparse_shape: int64 -> serialized_sparse: out_type",
     )
-    .attrs("T: type; out_type: {string, variant} = DT_STRING")
+    .attrs("T: type; out_type: {string, variant} = string")
     .work(Work::Inputs)
     .not_differentiable()
     .shape(|_| Ok(vec![PartialShape::new([None, Some(3)])]))
@@ -49,7 +49,7 @@ pub(crate) static OPS: &[Op] = &[
         "DeserializeSparse",
         "serialized_sparse: Tserialized -> sparse_indices: int64, sparse_values: dtype, sparse_shape: int64",
     )
-    .attrs("dtype: type; Tserialized: {string, variant} = DT_STRING")
+    .attrs("dtype: type; Tserialized: {string, variant} = string")
     .work(Work::Inputs)
     .not_differentiable()
     .shape(sparse_shapes)
