@@ -1,5 +1,6 @@
 """`Graph`: a dataflow graph under construction."""
 
+import bisect
 import contextlib
 import re
 import threading
@@ -29,6 +30,8 @@ class Graph:
         self._native = _native.Graph(GRAPH_DEF_VERSION)
         self._lock = threading.RLock()
         self._operations = {}
+        # Nodes up to each number were there when the program was at each place; see `_made_at`.
+        self._seen, self._places = [0], [()]
         self._collections = {}
         self._scoped_c_graph = None
         self._finalized = False
@@ -45,21 +48,31 @@ class Graph:
 
     # ---- nodes
 
-    def _operation(self, number):
+    def _operation(self, number, is_new=True):
         op = self._operations.get(number)
         if op is None:
             with self._lock:
                 op = self._operations.get(number)
                 if op is None:
-                    op = self._operations[number] = Operation(self, number)
+                    op = self._operations[number] = Operation(self, number, self._made_at(number, is_new))
         return op
+
+    def _made_at(self, number, is_new):
+        """Where the program was when the library made a node by itself. Something of what a call has made is asked for when the
+        call returns, and then the place is noted for all of it."""
+        if number >= self._seen[-1]:
+            if not is_new:
+                return ()
+            self._seen.append(len(self._native))
+            self._places.append(_frames())
+        return self._places[bisect.bisect_right(self._seen, number)]
 
     def _tensor(self, number):
         return self._operation(number >> 32)._outputs[number & 0xFFFFFFFF]
 
     def _find_operation(self, name):
         number = self._native.find(name)
-        return None if number is None else self._operation(number)
+        return None if number is None else self._operation(number, is_new=False)
 
     def _consumers(self, output):
         return [op for op in self.get_operations() if any(tensor._id == output for tensor in op.inputs)]
@@ -67,6 +80,11 @@ class Graph:
     def _add_node(self, op_type, name, inputs, attrs, control_inputs=(), device=""):
         """Adds a node: inputs are numbers of outputs, or lists of them, one for each argument; gives its operation."""
         self._check_not_finalized()
+        if not _VALID_OP_NAME.match(name):
+            scope = "" if name.endswith("/") else self._native.name_scope()
+            full_name = f"{scope}/{name}" if scope else name.rstrip("/")
+            if not _VALID_OP_NAME.match(full_name):
+                raise ValueError(f"'{full_name}' is not a valid node name")
         for key, value in self._attr_scopes.items():
             attrs.setdefault(key, value)
         try:
@@ -78,6 +96,11 @@ class Graph:
             raise shape_errors.explained(error, op_type, full, inputs) from None
         with self._lock:
             op = self._operations[number] = Operation(self, number, _frames())
+            if number > self._seen[-1]:
+                # What nobody asked for: its place is not known.
+                self._seen.append(number)
+                self._places.append(())
+            self._seen[-1] = max(self._seen[-1], number + 1)
         op._control_flow_context = self._control_flow_context
         override = self._gradient_overrides.get(op_type)
         if override is not None and "_gradient_op_type" not in attrs:
