@@ -442,3 +442,57 @@ def init_from_checkpoint(checkpoint_dir, assignment_map):
 export("contrib.framework.get_name_scope")(ops.get_name_scope)
 export("contrib.framework.strip_name_scope")(ops.strip_name_scope)
 export("contrib.framework.prepend_name_scope")(ops.prepend_name_scope)
+
+
+@export("contrib.framework.smart_case")
+def smart_case(pred_fn_pairs, default=None, exclusive=False, name="smart_case"):
+    """`tf.case`, or one of the functions if the conditions are known."""
+    pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
+    known = [smart_constant_value(pred) for pred, _ in pairs]
+    if any(value is None for value in known):
+        return tf.case(pred_fn_pairs, default=default, exclusive=exclusive, name=name)
+    for value, (_, function) in zip(known, pairs):
+        if value:
+            return function()
+    if default is None:
+        raise ValueError("none of the conditions holds, and there is no default")
+    return default()
+
+
+@export("contrib.framework.assert_scalar_int")
+def assert_scalar_int(tensor, name=None):
+    """The tensor, if it is an integer scalar."""
+    with ops.name_scope(name, "assert_scalar_int", [tensor]) as name_scope:
+        tensor = ops.convert_to_tensor(tensor)
+        if not tensor.dtype.base_dtype.is_integer:
+            raise ValueError(f"Expected integer type for {tensor.name}, received type: {tensor.dtype}.")
+        return assert_scalar(tensor, name=name_scope)
+
+
+@export("contrib.framework.remove_squeezable_dimensions")
+def remove_squeezable_dimensions(predictions, labels, name=None):
+    """Predictions and labels without a last dimension of 1 that only one of them has."""
+    from tensorfleet.modeling import loss_weights
+
+    labels, predictions = loss_weights.remove_squeezable_dimensions(labels, predictions, name=name)
+    return predictions, labels
+
+
+@export("contrib.framework.deprecated", "contrib.slim.deprecated")
+def deprecated(date, instructions, warn_once=True):
+    """A decorator that says once that a function is deprecated."""
+
+    def decorate(function):
+        told = []
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            if not (warn_once and told):
+                told.append(True)
+                when = "in a future version" if date is None else f"after {date}"
+                tf.logging.warning("%s (from %s) is deprecated and will be removed %s.\nInstructions for updating:\n%s", function.__name__, function.__module__, when, instructions)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorate

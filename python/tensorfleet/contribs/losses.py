@@ -4,6 +4,8 @@ import tensorfleet as tf
 from tensorfleet.framework.export import export, export_values
 from tensorfleet.modeling import losses
 
+weighted = losses.compute_weighted_loss
+
 for _name in ("add_loss", "get_losses", "get_regularization_losses", "get_total_loss"):
     globals()[_name] = getattr(losses, _name)
     export_values(__name__, {f"contrib.losses.{_name}": _name, f"contrib.slim.losses.{_name}": _name})
@@ -14,8 +16,8 @@ def _exported(name):
 
 
 @_exported("compute_weighted_loss")
-def compute_weighted_loss(losses_, weights=1.0, scope=None):
-    return losses.compute_weighted_loss(losses_, weights, scope)
+def compute_weighted_loss(losses, weights=1.0, scope=None):
+    return weighted(losses, weights, scope)
 
 
 @_exported("absolute_difference")

@@ -5,7 +5,7 @@ import inspect
 import tensorfleet as tf
 from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.export import export
-from tensorfleet.modeling import metrics, metrics_confusion
+from tensorfleet.modeling import metrics, metrics_confusion, metrics_ranking
 
 _SWAPPED = {
     "streaming_accuracy": metrics.accuracy,
@@ -27,6 +27,9 @@ _SWAPPED = {
     "streaming_false_negatives_at_thresholds": metrics_confusion.false_negatives_at_thresholds,
     "streaming_precision_at_thresholds": metrics_confusion.precision_at_thresholds,
     "streaming_recall_at_thresholds": metrics_confusion.recall_at_thresholds,
+    "streaming_sparse_precision_at_k": metrics_ranking.precision_at_k,
+    "streaming_sparse_recall_at_k": metrics_ranking.recall_at_k,
+    "streaming_sparse_average_precision_at_k": metrics_ranking.average_precision_at_k,
     "streaming_specificity_at_sensitivity": metrics_confusion.specificity_at_sensitivity,
     "streaming_sensitivity_at_specificity": metrics_confusion.sensitivity_at_specificity,
 }
@@ -119,3 +122,45 @@ def aggregate_metric_map(names_to_tuples):
     """The values and the updates of named metrics as two dicts."""
     values, updates = zip(*names_to_tuples.values())
     return dict(zip(names_to_tuples, values)), dict(zip(names_to_tuples, updates))
+
+
+@_exported("count")
+def count(values, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """How many elements there were, by weight."""
+    from tensorfleet.modeling.loss_weights import broadcast_weights
+
+    with tf.variable_scope(name, "count", (values, weights)):
+        variable = metrics.metric_variable([], dtypes.float32, name="count")
+        if weights is None:
+            number = tf.cast(tf.size(values), dtypes.float32)
+        else:
+            values = tf.cast(values, dtypes.float32)
+            values, _, weights = metrics.fitted(values, None, weights)
+            number = tf.reduce_sum(broadcast_weights(tf.cast(weights, dtypes.float32), values))
+        with ops.control_dependencies([values]):
+            update = tf.assign_add(variable, number)
+        return metrics.published(tf.identity(variable), update, metrics_collections, updates_collections)
+
+
+def _rate(scope, wrong, right, predictions, labels, weights, metrics_collections, updates_collections, name):
+    with tf.variable_scope(name, scope, [predictions, labels, weights]):
+        predictions, labels, weights = metrics.fitted(tf.cast(predictions, dtype=dtypes.bool), tf.cast(labels, dtype=dtypes.bool), weights)
+        numbers = [wrong(labels, predictions, weights), right(labels, predictions, weights)]
+
+        def compute(which, label):
+            miss, hit = numbers[0][which], numbers[1][which]
+            return tf.where(gen.Greater(miss + hit, 0), tf.div(miss, miss + hit), 0, label)
+
+        return metrics.published(compute(0, "value"), compute(1, "update_op"), metrics_collections, updates_collections)
+
+
+@_exported("streaming_false_positive_rate")
+def streaming_false_positive_rate(predictions, labels, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """False positives among what is false."""
+    return _rate("false_positive_rate", metrics_confusion.false_positives, metrics_confusion.true_negatives, predictions, labels, weights, metrics_collections, updates_collections, name)
+
+
+@_exported("streaming_false_negative_rate")
+def streaming_false_negative_rate(predictions, labels, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """False negatives among what is true."""
+    return _rate("false_negative_rate", metrics_confusion.false_negatives, metrics_confusion.true_positives, predictions, labels, weights, metrics_collections, updates_collections, name)
