@@ -91,7 +91,7 @@ def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None, dtype_
     if isinstance(value, Dimension):
         if value.value is None:
             raise ValueError(f"Cannot convert an unknown Dimension to a Tensor: {value}")
-        value = value.value
+        return constant.constant(value.value, dtype or dtypes.int32, name=name or "shape_as_tensor")
     if dtype is None and preferred_dtype is not None:
         try:
             return _constant(value, dtypes.as_dtype(preferred_dtype), name)

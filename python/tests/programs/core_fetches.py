@@ -16,7 +16,7 @@ def program(tf, check):
         session.run(tf.global_variables_initializer())
         feeds = {x: [1.0, 2.0]}
         check("single", session.run(y, feeds))
-        check("list", session.run([y, v, step.op], feeds))
+        check("list", session.run([y, v, v.initializer], feeds))
         check("nested", session.run({"a": [y, (v, y)], "b": Pair(y, v)}, feeds))
         check("names", session.run(["y:0", "v:0"], {"x:0": [4.0]}))
         check("operation", [session.run(step.op), session.run("v/Assign")])
