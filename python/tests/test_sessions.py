@@ -115,6 +115,16 @@ class BadInput(unittest.TestCase):
         self.assertIn("test_sessions.py", str(caught.exception))
         self.assertEqual(caught.exception.op.name, "x")
 
+    def test_nodes_that_the_library_made_have_a_line_too(self):
+        line = sys._getframe().f_lineno
+        v = tf.get_variable("v", [2, 1])
+        train = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(tf.matmul(self.x, v)))
+        for name, made in (("v/read", line + 1), ("v/Adam/Assign", line + 2), ("Adam/update_v/ApplyAdam", line + 2)):
+            self.assertEqual(tf.get_default_graph().get_operation_by_name(name).traceback[-1][:2], (__file__, made), name)
+        with tf.Session() as session, self.assertRaises(tf.errors.FailedPreconditionError) as caught:
+            session.run(train, {self.x: [[1.0, 2.0]]})
+        self.assertIn("node v/read (defined at %s:%d)" % (__file__, line + 1), str(caught.exception))
+
     def test_a_closed_session_and_a_finalized_graph(self):
         session = tf.Session()
         session.close()

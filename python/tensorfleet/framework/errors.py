@@ -59,6 +59,8 @@ class OpError(Exception):
         if self._op is None:
             return self.message
         place = self._op._made_at()
+        if not place:
+            return self.message
         lines = [self.message, "", f"Original stack trace for {self._op.name!r}:"]
         return "\n".join(lines + [f"  File \"{file}\", line {line}" for file, line in place]) + "\n"
 

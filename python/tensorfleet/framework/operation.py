@@ -7,6 +7,7 @@ from tensorfleet.framework.export import export
 from tensorfleet.framework.tensor import Tensor
 
 _PACKAGE = __name__.split(".", maxsplit=1)[0] + "."
+_RUNNER = "tensorfleet.standin.run"
 #: Frames of the program that are kept for messages.
 _KEPT_FRAMES = 6
 
@@ -17,6 +18,8 @@ def _frames():
     found = []
     while frame is not None and len(found) < _KEPT_FRAMES:
         module = frame.f_globals.get("__name__", "")
+        if module == _RUNNER:
+            break  # `python -m tensorfleet`: what is below is not the program's
         if not module.startswith(_PACKAGE) and not module.startswith("importlib"):
             found.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
