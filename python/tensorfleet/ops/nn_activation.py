@@ -16,12 +16,18 @@ def renamed_argument(new_name, new_value, old_name, old_value):
     return new_value
 
 
-def check_keywords_only(function_name, sentinel, labels, logits):
-    """Losses of `labels` and `logits` take them by name, because their order changed once."""
+def labels_and_logits(function_name, sentinel, labels, logits):
+    """The two, which TensorFlow 1.x takes by name alone, because their order changed once.
+
+    Programs of the years before say them by position, logits first, and are understood."""
     if sentinel is not None:
-        raise ValueError(f"Only call `{function_name}` with named arguments (labels=..., logits=..., ...)")
+        if labels is None or logits is not None:
+            raise ValueError(f"Only call `{function_name}` with named arguments (labels=..., logits=..., ...)")
+        tf.logging.log_first_n(tf.logging.WARN, "%s: arguments without names are read as in TensorFlow 0.x: logits, labels", 1, function_name)
+        logits = sentinel
     if labels is None or logits is None:
         raise ValueError("Both labels and logits must be provided.")
+    return labels, logits
 
 
 @export("nn.relu")

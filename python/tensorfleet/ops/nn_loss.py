@@ -5,13 +5,13 @@ import numpy as np
 import tensorfleet as tf
 from tensorfleet.framework import constant, dtypes, gen, ops
 from tensorfleet.framework.export import export
-from tensorfleet.ops.nn_activation import check_keywords_only, renamed_argument
+from tensorfleet.ops.nn_activation import labels_and_logits, renamed_argument
 
 
 @export("nn.sigmoid_cross_entropy_with_logits")
 def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, name=None):
     """The cross entropy of independent classes: `max(x, 0) - x * z + log(1 + exp(-abs(x)))`."""
-    check_keywords_only("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels, logits = labels_and_logits("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     with ops.name_scope(name, "logistic_loss", [logits, labels]) as name:
         logits = ops.convert_to_tensor(logits, name="logits")
         labels = ops.convert_to_tensor(labels, name="labels")
@@ -101,7 +101,7 @@ def softmax_cross_entropy_with_logits_v2(labels, logits, axis=None, name=None, d
 def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, dim=-1, name=None, axis=None):
     """The cross entropy of exclusive classes; the labels are constants for gradients."""
     dim = renamed_argument("axis", axis, "dim", None if axis is not None and dim == -1 else dim)
-    check_keywords_only("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels, logits = labels_and_logits("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with ops.name_scope(name, "softmax_cross_entropy_with_logits_sg", [logits, labels]) as name:
         labels = tf.stop_gradient(labels, name="labels_stop_gradient")
         return _softmax_cross_entropy(labels, logits, dim, name, None)
@@ -110,7 +110,7 @@ def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, 
 @export("nn.sparse_softmax_cross_entropy_with_logits")
 def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, name=None):
     """The cross entropy of exclusive classes that are given by their numbers."""
-    check_keywords_only("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels, logits = labels_and_logits("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with ops.name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
         labels = ops.convert_to_tensor(labels)
         logits = ops.convert_to_tensor(logits)
