@@ -108,7 +108,59 @@ WORKER = """
 """
 
 
+SUPERVISED = """
+    import sys, time
+    import tensorfleet as tf
+
+    job, task, ps, first, second, directory, last, pause = sys.argv[1:9]
+    cluster = tf.train.ClusterSpec({"ps": ["localhost:" + ps], "worker": ["localhost:" + first, "localhost:" + second]})
+    server = tf.train.Server(cluster, job_name=job, task_index=int(task))
+    if job == "ps":
+        print("serving", flush=True)
+        server.join()
+    is_chief = task == "0"
+    with tf.device(tf.train.replica_device_setter(worker_device="/job:worker/task:" + task, cluster=cluster)):
+        w = tf.Variable(0.0, name="w")
+        step = tf.Variable(0, name="global_step", trainable=False)
+        loss = tf.square(w - 2.0)
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), replicas_to_aggregate=2, total_num_replicas=2)
+        train = optimizer.minimize(loss, global_step=step)
+    runner, tokens = optimizer.get_chief_queue_runner(), optimizer.get_init_tokens_op()
+    supervisor = tf.train.Supervisor(
+        is_chief=is_chief, logdir=directory, init_op=tf.global_variables_initializer(), recovery_wait_secs=1, global_step=step,
+        local_init_op=optimizer.chief_init_op if is_chief else optimizer.local_step_init_op,
+        ready_for_local_init_op=optimizer.ready_for_local_init_op, summary_op=None, save_model_secs=60)
+    session = supervisor.prepare_or_wait_for_session(server.target, config=tf.ConfigProto(allow_soft_placement=True))
+    if is_chief:
+        supervisor.start_queue_runners(session, [runner])
+        session.run(tokens)
+    count = 0
+    while count < int(last):
+        _, count = session.run([train, step])
+    print("w", session.run(w), flush=True)
+    started = time.monotonic()
+    supervisor.stop()
+    assert time.monotonic() - started < 10
+    print("done", flush=True)
+"""
+
+
 class Clusters(Processes):
+    def test_synchronous_replicas_with_supervisors(self):
+        ports = free_ports(3)
+
+        def task(job, number):
+            return self.start(SUPERVISED, job, number, *ports, os.path.join(self.directory, "model"), 30, 0)
+
+        ps = task("ps", 0)
+        self.wait_for(ps, "serving")
+        for worker in [task("worker", 1), task("worker", 0)]:
+            line = self.wait_for(worker, "w ")
+            self.assertGreater(float(line.split()[-1]), 1.9)
+            self.wait_for(worker, "done")
+            worker.kill()
+        self.interrupt(ps)
+
     def task(self, job, task, ports, last, pause=0.02):
         return self.start(WORKER, job, task, *ports, os.path.join(self.directory, "model"), last, pause)
 

@@ -79,12 +79,21 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
         start, end = graph._native.import_graph_def(serialized, prefix, mapped)
     finally:
         graph._native.leave(depth)
-    for number in range(start, end):
-        graph._operation(number)
+    for number, node in zip(range(start, end), graph_def.node):
+        op = graph._operation(number)
+        if "_output_shapes" in node.attr:
+            _set_shapes(graph, op, node.attr["_output_shapes"].list.shape)
     _check_used(graph_def, input_map)
     if return_elements is None:
         return None
     return [_element(graph, prefix, element, input_map) for element in return_elements]
+
+
+def _set_shapes(graph, op, shapes):
+    """Takes over shapes that the definition tells and that cannot be found from the nodes alone, such as those of resources."""
+    for output, shape in zip(op.outputs, shapes):
+        if graph._native.shape(output._id) is None and not shape.unknown_rank:
+            output.set_shape([None if dim.size < 0 else dim.size for dim in shape.dim])
 
 
 def _mapped(graph, input_map):
