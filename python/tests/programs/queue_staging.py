@@ -1,0 +1,18 @@
+def program(tf, check):
+    area = tf.contrib.staging.StagingArea([tf.float32, tf.int32], shapes=[[], [2]], capacity=3)
+    put = area.put([tf.constant(1.5), tf.constant([1, 2])])
+    named = tf.contrib.staging.StagingArea([tf.float32], names=["x"], shared_name="shared")
+    put_named = named.put({"x": tf.constant(3.0)})
+    taken = area.get()
+    by_name = named.get()
+    size = area.size()
+    clear = area.clear()
+    check("properties", [area.name, area.capacity, [dtype.name for dtype in area.dtypes], [str(shape) for shape in area.shapes]])
+    with tf.Session() as session:
+        session.run([put, put_named])
+        session.run(put)
+        check("size", session.run(size))
+        check("taken", session.run(taken))
+        check("by name", session.run(by_name))
+        session.run(clear)
+        check("cleared", session.run(size))
