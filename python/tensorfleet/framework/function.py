@@ -72,8 +72,7 @@ class FuncGraph(Graph):
             return copy
         if op.type in ("Placeholder", "PlaceholderV2"):
             raise ValueError(f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value.")
-        declared = op_library.declaration(op.type)
-        if declared.is_stateful and not any(output.dtype == dtypes.variant for output in op.outputs):
+        if any(output.dtype._is_ref_dtype or output.dtype == dtypes.resource for output in op.outputs):
             raise ValueError(f"Cannot capture a stateful node (name:{op.name}, type:{op.type}) by value.")
         inputs = [self._copied(tensor.op).outputs[tensor.value_index] for tensor in op.inputs]
         with self.as_default(), self.control_dependencies([self._copied(before) for before in op.control_inputs]):

@@ -48,7 +48,6 @@ MISSING = {
     "data.experimental.make_saveable_from_iterator": "the place in a pipeline is not kept in checkpoints",
     "data.experimental.CsvDataset": "there is no op CSVDataset; use TextLineDataset and tf.decode_csv",
     "data.experimental.make_csv_dataset": "there is no op CSVDataset; use TextLineDataset and tf.decode_csv",
-    "data.experimental.make_batched_features_dataset": "use TFRecordDataset, batch and parse_example_dataset",
     "data.experimental.RaggedTensorStructure": "there are no ragged tensors",
     "data.experimental.TensorArrayStructure": "tensor arrays are no elements of datasets here",
     "data.experimental.Reducer": "there is no op GroupByReducerDataset; use group_by_window",
