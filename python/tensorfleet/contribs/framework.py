@@ -8,8 +8,9 @@ import numpy as np
 import tensorfleet as tf
 from tensorfleet.contribs.arg_scope import add_arg_scope
 from tensorfleet.framework import dtypes, ops
-from tensorfleet.framework.export import export
+from tensorfleet.framework.export import EXPORTED, export, export_values
 from tensorfleet.ops import variable_scope as scopes
+from tensorfleet.platform import nest as _nest  # its names are offered here too
 from tensorfleet.ops.variables import Variable, VariableAggregation, VariableSynchronization
 
 _KEYS = ops.GraphKeys
@@ -264,7 +265,7 @@ def assign_from_values(var_names_to_values):
         var = next((item for item in found if item.op.name == name), None)
         if var is None:
             raise ValueError(f"Variable {name} doesn't uniquely identify a variable")
-        placeholder = tf.placeholder(dtype=var.dtype.base_dtype, name=f"placeholder/{var.op.name}")
+        placeholder = tf.placeholder(dtype=var.dtype.base_dtype, name=f"placeholder/{var.op.name}", shape=var.shape)
         assigned.append(var.assign(placeholder))
         feed_dict[placeholder] = np.asarray(value).reshape(var.shape.as_list())
     return tf.group(*assigned), feed_dict
@@ -439,6 +440,7 @@ def init_from_checkpoint(checkpoint_dir, assignment_map):
 
 
 
+export_values("tensorfleet.platform.nest", {f"contrib.framework.nest.{name.partition('.')[2]}": attribute for name, (module, attribute) in list(EXPORTED.items()) if module == _nest.__name__ and name.startswith("nest.")})
 export("contrib.framework.get_name_scope")(ops.get_name_scope)
 export("contrib.framework.strip_name_scope")(ops.strip_name_scope)
 export("contrib.framework.prepend_name_scope")(ops.prepend_name_scope)

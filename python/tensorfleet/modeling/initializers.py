@@ -179,7 +179,7 @@ class VarianceScaling(Initializer):
 
     def __call__(self, shape, dtype=None, partition_info=None):
         dtype = self.dtype if dtype is None else dtype
-        fan_in, fan_out = compute_fans(list(shape if partition_info is None else partition_info.full_shape))
+        fan_in, fan_out = compute_fans([int(dim) for dim in (shape if partition_info is None else partition_info.full_shape)])
         divisor = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         scale = self.scale / max(1.0, float(divisor))
         if self.distribution in ("normal", "truncated_normal"):

@@ -4,6 +4,7 @@ import tensorfleet as tf
 from tensorfleet.framework import dtypes, gen, ops, random_seed
 from tensorfleet.framework.export import export
 from tensorfleet.ops.embedding import embedding_lookup
+from tensorfleet.ops.partitioned_variable import PartitionedVariable
 
 
 def _seeds(seed):
@@ -72,8 +73,6 @@ def _sum_rows(x):
 
 def _sampled_logits(weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values, subtract_log_q, remove_accidental_hits, partition_strategy, name, seed=None):
     """The logits and labels of the true and the sampled classes."""
-    from tensorfleet.ops.variables import PartitionedVariable
-
     if isinstance(weights, PartitionedVariable):
         weights = list(weights)
     if not isinstance(weights, list):

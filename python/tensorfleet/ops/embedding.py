@@ -4,6 +4,7 @@ import tensorfleet as tf
 from tensorfleet.framework import dtypes, gen, ops
 from tensorfleet.framework.composite import SparseTensor
 from tensorfleet.framework.export import export
+from tensorfleet.ops.partitioned_variable import PartitionedVariable
 
 
 def _is_resource(variable):
@@ -43,10 +44,7 @@ def _lookup(params, ids, partition_strategy="mod", name=None, max_norm=None, tra
         raise ValueError("params must be specified")
     if isinstance(params, (list, tuple)) and not params:
         raise ValueError("Need at least one param")
-    from tensorfleet.ops import variables
-
-    partitioned = getattr(variables, "PartitionedVariable", None)
-    if partitioned is not None and isinstance(params, partitioned):
+    if isinstance(params, PartitionedVariable):
         params = list(params)
     if not isinstance(params, list):
         params = [params]
@@ -137,9 +135,7 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights, partition_strategy="mod"
         combiner = "mean"
     if combiner not in ("mean", "sqrtn", "sum"):
         raise ValueError("combiner must be one of 'mean', 'sqrtn' or 'sum'")
-    from tensorfleet.ops import variables
-
-    if isinstance(params, variables.PartitionedVariable):
+    if isinstance(params, PartitionedVariable):
         params = list(params)
     if not isinstance(params, list):
         params = [params]
@@ -188,9 +184,7 @@ def safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights=N
     """`embedding_lookup_sparse` that leaves out invalid ids and gives rows without ids the embedding `default_id`, or zeros."""
     if embedding_weights is None:
         raise ValueError(f"Missing embedding_weights {embedding_weights}.")
-    from tensorfleet.ops import variables
-
-    if isinstance(embedding_weights, variables.PartitionedVariable):
+    if isinstance(embedding_weights, PartitionedVariable):
         embedding_weights = list(embedding_weights)
     if not isinstance(embedding_weights, list):
         embedding_weights = [embedding_weights]

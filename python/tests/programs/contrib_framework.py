@@ -4,6 +4,8 @@ import os
 
 import numpy as np
 
+DIFFERENCES = {"save_1/*": "TensorFlow makes a saver of the first checkpoint format here, which only restores; ours is of the second"}
+
 
 def program(tf, check):
     framework = tf.contrib.framework
