@@ -32,7 +32,12 @@ class CheckpointReader:
         return self._native.tensor(compat.as_text(tensor_str))
 
     def debug_string(self):
-        lines = [f"{name} ({dtype._type_enum_name}) {shape}" for name, (dtype, shape) in sorted(self._tensors.items())]
+        from tensorfleet.protobuf import DataType
+
+        lines = []
+        for name, (dtype, shape) in sorted(self._tensors.items()):
+            dims = ",".join(str(dim) for dim in shape)
+            lines.append(f"{name} ({DataType.Name(dtype.as_datatype_enum)}) [{dims}]")
         return "\n".join(lines).encode() + b"\n"
 
 
