@@ -2,8 +2,6 @@
 
 import numpy as np
 
-DIFFERENCES = {"clip_grads/*": "their inputs are gradients, whose nodes differ", "GradientDescent/update": "the order of control inputs"}
-
 
 def program(tf, check):
     rng = np.random.RandomState(1)

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-DIFFERENCES = {"later/cond_*/AssignMovingAvg/sub/Switch_1": "the node that switches a tensor into a branch carries the colocation of the scope too"}
-
 
 def program(tf, check):
     rng = np.random.RandomState(4)

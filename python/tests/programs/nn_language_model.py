@@ -2,7 +2,7 @@
 
 import numpy as np
 
-DIFFERENCES = {"clip_by_global_norm/*": "their inputs are gradients, whose nodes differ", "global_norm/*": "as above", "Adam/update*": "as above"}
+DIFFERENCES = {"clip_by_global_norm/*": "placed beside gradients, whose nodes have other names", "global_norm/L2Loss*": "placed beside gradients, whose nodes have other names"}
 
 
 def program(tf, check):

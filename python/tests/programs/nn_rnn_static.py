@@ -2,8 +2,6 @@
 
 import numpy as np
 
-DIFFERENCES = {"a/cond*": "the nodes that switch tensors into a branch carry the colocation of the scope too"}
-
 
 def program(tf, check):
     rng = np.random.RandomState(7)
