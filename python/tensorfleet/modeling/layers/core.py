@@ -129,7 +129,7 @@ class Dropout(Layer):
         if self.noise_shape is None:
             return self.noise_shape
         known = tf.shape(inputs)
-        return tf.stack([known[i] if size is None else size for i, size in enumerate(self.noise_shape)]) if None in list(self.noise_shape) else self.noise_shape
+        return ops.convert_to_tensor([known[i] if size is None else size for i, size in enumerate(self.noise_shape)])
 
     def call(self, inputs, training=False):
         def dropped():
