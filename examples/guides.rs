@@ -57,6 +57,45 @@ mod porting {}
 ///     let loss = y.reduce_sum(1)?.reduce_mean(..)?;
 ///     let _ = y.argmax(1)?.equal(y.argmax(1)?)?.cast(DType::Float)?;
 ///     let _ = g.op("Square").input(&x).attr("T", DType::Float).build()?;
+///     let a = g.placeholder(DType::Float, [2, 2]);
+///     let (b, labels, ids, p) = (a.clone(), a.clone(), g.constant([0i64]), g.constant(true));
+///     let _ = (a.round()?, a.elu()?, a.cumsum(1)?, a.pad([[0, 1], [0, 1]])?);
+///     let _ = (g.concat([&a, &b], 0)?, g.stack([&a, &b])?, a.split(2, 1)?, a.gather(&ids)?, ids.one_hot(10)?);
+///     let _ = (a.index((.., 1..))?, a.top_k(1)?, a.in_top_k([0, 1], 1)?, g.einsum("ij,jk->ik", (&a, &b))?);
+///     let _ = a.matmul_with(&b, MatMulOptions { transpose_b: true, ..Default::default() })?;
+///     let _ = a.op("AddV2").input(&b).attr("T", DType::Float).output()?;
+///     let _ = g.cond(&p, || Ok(a.clone()), || Ok(b.clone()))?;
+///     let (i, x0) = (g.constant(0), g.constant(1.0f32));
+///     let _ = g.while_loop([i, x0], |[i, _]| i.less(10), |[i, x]| Ok([i + 1, x * 2.0]))?;
+///     let op = g.no_op()?;
+///     let _ = g.control_dependencies([&op], || g.group([&op, &op]))?;
+///     let _ = g.gradients([&a], [&b])?;
+///     let _ = (a.print((&a,), "a is ")?, g.assert(&p, (&a,))?, a.check_numerics("a")?);
+///     let images = g.placeholder(DType::Float, [-1, 28, 28, 1]);
+///     let t = g.placeholder(DType::Bool, ());
+///     let _ = g.dense(100).activation(Output::relu).kernel_regularizer(Regularizer::l2(1e-4)).build(&a)?;
+///     let c = g.conv2d(32, 5).padding(Padding::Same).build(&images)?;
+///     let _ = (g.max_pool2d(2, 2).build(&c)?, g.avg_pool2d(2, 2).build(&c)?, g.flatten(&c)?);
+///     let _ = (g.dropout(0.5).training(&t).build(&a)?, a.dropout(0.5, None)?);
+///     let _ = (g.batch_normalization().training(&t).build(&c)?, g.update_ops());
+///     let cell = LstmCell::new(128);
+///     let _ = g.dynamic_rnn(&cell).build(&g.placeholder(DType::Float, [2, 7, 3]))?;
+///     let _ = g.new_variable_scope("layer").reuse(Reuse::Auto).enter(|| g.no_op())?;
+///     let _ = Loss::new().weights(&a).mean_squared_error(&labels, &a)?;
+///     let classes = g.constant([0, 1]);
+///     let _ = Loss::new().sparse_softmax_cross_entropy(&classes, &a)?;
+///     let _ = (a.softmax_cross_entropy(&b)?, a.sigmoid_cross_entropy(&b)?, a.sparse_softmax_cross_entropy(&classes)?);
+///     let metric = Metric::new().accuracy(&labels, &a)?;
+///     let _ = (g.get_total_loss()?, metric.update, metric.value, g.local_variables_initializer()?);
+///     let table = g.get_variable("table").shape([8, 16]).partitioner(Partitioner::fixed_size(2)).build()?;
+///     let _ = g.embedding_lookup(&table, &ids, PartitionStrategy::Mod)?;
+///     let words = SparseTensor::placeholder(&g, DType::Int64);
+///     let _ = g.embedding_lookup_sparse(&table, &words, None, Combiner::Mean, PartitionStrategy::Mod)?;
+///     let biases = g.variable("biases", g.zeros(DType::Float, [8])?);
+///     let of = || SampledLoss::new(&table, &biases, 8).num_sampled(4).partition_strategy(PartitionStrategy::Div);
+///     let inputs = g.placeholder(DType::Float, [1, 16]);
+///     let label = g.constant([[0i64]]);
+///     let _ = (of().nce(&label, &inputs)?, of().softmax(&label, &inputs)?);
 ///     let init = g.global_variables_initializer()?;
 ///     let _ = (g.scalar_summary("loss", &loss)?, g.merge_all_summaries()?);
 ///
@@ -90,6 +129,12 @@ mod porting {}
 /// }
 /// ```
 mod table_of_porting {}
+
+#[doc = include_str!("../docs/input.md")]
+mod input {}
+
+#[doc = include_str!("../docs/tensorboard.md")]
+mod tensorboard {}
 
 #[doc = include_str!("../README.md")]
 mod readme {}

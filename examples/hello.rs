@@ -14,9 +14,6 @@ fn main() -> Result<()> {
     let c = g.constant("Hello, distributed TensorFlow!");
     let server = Server::local()?;
     let session = Session::connect(&server.target(), &g)?;
-    let hello = session.run(&c)?;
-    for text in hello.as_strings()? {
-        say!("{}", String::from_utf8_lossy(text));
-    }
+    say!("{}", session.run(&c)?);
     Ok(())
 }

@@ -200,6 +200,12 @@ fn mistakes_in_the_arguments_are_explained() {
     assert_usage_error(&serve(&hosts), "character 'ö'");
     let train = tensorfleet(&["train", "mnist", "--steps", "-5"]).output().unwrap();
     assert_usage_error(&train, "invalid value '-5' for '--steps <N>'");
+    let train = tensorfleet(&["train", "cifar"]).output().unwrap();
+    assert_usage_error(&train, "there is no 'cifar' here, only mnist: 'tensorfleet launch -- PROGRAM'");
+    let port = tensorfleet(&["launch", "--port", "70000", "--", "true"]).output().unwrap();
+    assert_usage_error(&port, "expected a whole number from 1 to 65535");
+    let hosts = ["--worker_hosts=a:1 b:1", "--job_name=worker", "--task_index=0"];
+    assert_usage_error(&serve(&hosts), "addresses are separated by commas");
     let junk = tensorfleet(&["serve"]).env("TF_CONFIG", "junk").output().unwrap();
     assert_usage_error(&junk, "error: TF_CONFIG: ");
     let one = ["--ps_hosts=a:1", "--job_name=ps", "--task_index=0"];
@@ -269,4 +275,25 @@ fn an_error_that_cannot_be_written_keeps_its_exit_code() {
         let status = tensorfleet(arguments).stderr(full).status().unwrap();
         assert_eq!(status.code(), Some(code), "{arguments:?}");
     }
+}
+
+/// The first commands of the help were broken in two, and could not be pasted.
+#[test]
+fn commands_in_help_stand_on_one_line() {
+    let help = |arguments: &[&str]| {
+        let output = tensorfleet(arguments).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let hosts = "--ps_hosts=localhost:2222 --worker_hosts=localhost:2223";
+    let command = format!("    tensorfleet serve {hosts} --job_name=worker --task_index=0");
+    for arguments in [&["--help"][..], &["help"], &[]] {
+        let text = help(arguments);
+        assert!(text.lines().any(|line| line == command), "{text}");
+        assert!(!text.contains('⟦'), "{text}");
+    }
+    let text = help(&["status", "--help"]);
+    assert!(
+        text.lines().any(|line| line.starts_with("  tensorfleet status ") && line.contains("| jq ")),
+        "{text}"
+    );
 }

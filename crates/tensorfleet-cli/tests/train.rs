@@ -36,6 +36,26 @@ fn saved_step(log_dir: &str) -> Option<i64> {
     Some(reader.tensor("global_step").unwrap().to_scalar::<i64>().unwrap())
 }
 
+/// Steps and values that the event files have under a tag.
+fn curve_of(log_dir: &str, tag: &str) -> Vec<(i64, f32)> {
+    use tensorfleet::summary::{What, events};
+    let mut curve = Vec::new();
+    for event in events(log_dir).unwrap().map(Result::unwrap) {
+        let Some(What::Summary(summary)) = event.what else { continue };
+        for value in summary.value.iter().filter(|value| value.tag == tag) {
+            curve.extend(simple_value(value).map(|number| (event.step, number)));
+        }
+    }
+    curve
+}
+
+fn simple_value(value: &tensorfleet_proto::tensorflow::summary::Value) -> Option<f32> {
+    match value.value {
+        Some(tensorfleet_proto::tensorflow::summary::value::Value::SimpleValue(number)) => Some(number),
+        _ => None,
+    }
+}
+
 #[track_caller]
 fn json(outcome: &Outcome) -> Value {
     assert_eq!(outcome.code(), Some(0), "{}", outcome.stderr);
@@ -55,6 +75,12 @@ fn a_cluster_learns_digits_and_a_second_run_goes_on() {
     let (_directory, dir) = log_dir();
     let outcome = trained(&dir, &["--steps", "300"]);
     assert_eq!(outcome.code(), Some(0), "{}", outcome.stderr);
+    for tag in ["accuracy", "validation/loss", "validation/accuracy"] {
+        let curve = curve_of(&dir, tag);
+        assert!(curve.len() > 1 && curve.last().unwrap().0 >= 280, "{tag}: {curve:?}");
+    }
+    let losses = curve_of(&dir, "validation/loss");
+    assert!(losses.last().unwrap().1 < losses[0].1 / 2.0, "{losses:?}");
     let first = outcome.stdout.lines().next().unwrap();
     let percent: f64 = first
         .strip_suffix(" test digits recognised")
@@ -346,6 +372,8 @@ fn mistakes_in_the_arguments_are_explained() {
         (&["--steps=-5"], "--steps"),
         (&["--hidden_units", "2000000000"], "--hidden_units"),
         (&["--learning_rate", "nan"], "--learning_rate"),
+        (&["--seed", "1.5"], "expected a whole number from 0 to"),
+        (&["--save-every", "0"], "expected 0.1 seconds or more"),
         (&["--backup", "1"], "add --sync"),
         (&["--sync", "--backup", "2"], "more --workers"),
         (&["--download_only"], "add --data_dir=DIR"),

@@ -9,7 +9,6 @@ mod npy;
 mod numbers;
 mod show;
 mod statistics;
-mod values;
 
 use std::path::PathBuf;
 

@@ -92,11 +92,6 @@ impl Numbers<'_> {
         }
         pairs!(Half BFloat16 Float Double Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 Bool Complex64 Complex128);
     }
-
-    /// One element as text.
-    pub(super) fn text(&self, index: usize) -> Option<String> {
-        on_slice!(self, slice => slice.get(index).map(|element| element.text()))
-    }
 }
 
 /// What the numeric types have in common.
@@ -105,10 +100,6 @@ trait Number: Element {
 
     fn integer(&self) -> Option<i128> {
         None
-    }
-
-    fn text(&self) -> String {
-        short(self.real())
     }
 
     /// How far two elements are apart; `None` if they are equal, and NaN is equal to NaN.
@@ -153,10 +144,6 @@ impl Number for bool {
     fn real(&self) -> f64 {
         f64::from(u8::from(*self))
     }
-
-    fn text(&self) -> String {
-        self.to_string()
-    }
 }
 
 macro_rules! integers {
@@ -168,10 +155,6 @@ macro_rules! integers {
 
             fn integer(&self) -> Option<i128> {
                 Some(i128::from(*self))
-            }
-
-            fn text(&self) -> String {
-                self.to_string()
             }
 
             fn distance(&self, other: &Self) -> Option<f64> {
@@ -188,11 +171,6 @@ macro_rules! complex_numbers {
         $(impl Number for Complex<$type> {
             fn real(&self) -> f64 {
                 f64::from(self.re).hypot(f64::from(self.im))
-            }
-
-            fn text(&self) -> String {
-                let sign = if self.im.is_sign_negative() { '-' } else { '+' };
-                format!("{}{sign}{}j", short(f64::from(self.re)), short(f64::from(self.im.abs())))
             }
 
             fn distance(&self, other: &Self) -> Option<f64> {

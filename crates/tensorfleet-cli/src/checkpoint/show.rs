@@ -8,7 +8,7 @@ use super::ShowArguments;
 use super::files::open;
 use super::name_filter::filtered;
 use super::statistics::Statistics;
-use super::values;
+
 use crate::table::{Column, Table, wrapped};
 use crate::terminal::{self, Color, Terminal};
 use crate::units;
@@ -104,7 +104,7 @@ fn value(reader: &CheckpointReader, name: &str, terminal: &Terminal) -> Result<S
         "{}\n{}{}\n",
         terminal.paint(Color::Head, &head),
         wrapped(&statistics, terminal.width(), "  "),
-        values::shortened(&tensor)?
+        tensor
     ))
 }
 
