@@ -58,6 +58,7 @@ def main(_):
     with tf.train.MonitoredTrainingSession(master=server.target,
                                            is_chief=(FLAGS.task_index == 0),
                                            checkpoint_dir=FLAGS.checkpoint_dir,
+                                           save_checkpoint_secs=FLAGS.save_checkpoint_secs,
                                            hooks=hooks) as mon_sess:
       while not mon_sess.should_stop():
         # Run a training step asynchronously.
@@ -101,5 +102,6 @@ if __name__ == "__main__":
   # Constants in the seed.
   parser.add_argument("--checkpoint_dir", type=str, default="/tmp/train_logs", help="Directory for checkpoints")
   parser.add_argument("--last_step", type=int, default=1000000, help="Global step to stop at")
+  parser.add_argument("--save_checkpoint_secs", type=float, default=600, help="Seconds between two checkpoints")
   FLAGS, unparsed = parser.parse_known_args()
   tf.app.run(main=main, argv=[sys.argv[0]] + unparsed)

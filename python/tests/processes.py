@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
@@ -136,10 +137,19 @@ class Program:
             except BrokenPipeError:
                 pass
 
+    def wait_until(self, condition):
+        """Waits until something has come about that it does without a word."""
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while not condition():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise AssertionError("%s has not done it\n%s" % (self, self.log()))
+            time.sleep(0.01)
+
     def log(self):
         """What it has said on its error output."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        # Without moving the place that the process writes at, which it shares with us.
+        file = self._log.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
     def __str__(self):
         return " ".join(os.path.basename(word) for word in self.process.args[:6])
@@ -207,10 +217,10 @@ class Cluster:
             for index in range(len(tasks)):
                 self.serve(job, index)
 
-    def task(self, path, job, index, *arguments, **environment):
+    def task(self, path, job, index, *arguments):
         """Starts the script as a task of the cluster."""
         task = ["--job_name=" + job, "--task_index=%d" % index]
-        return script(self._test, path, *self.hosts, *task, *arguments, **environment)
+        return script(self._test, path, *self.hosts, *task, *arguments)
 
     def parameter_servers(self, path, *arguments):
         """Starts them: the script's own, or somebody else's."""

@@ -131,8 +131,9 @@ class Seeds(unittest.TestCase, metaclass=PerKind):
         cluster = Cluster(self, 1, 2, kind)
         path, flags = example("partial_results"), ["--logdir=" + self.directory(), "--rounds=1", "--passes=15"]
         cluster.parameter_servers(path)
-        # The chief comes last: the other waits for it.
-        workers = [(index, cluster.task(path, "worker", index, *flags)) for index in (1, 0)]
+        # The chief comes last: the other waits for it. The seed writes its task with one dash.
+        workers = [(1, cluster.task(path, "worker", 1, *flags))]
+        workers.append((0, script(self, path, *cluster.hosts, *flags, "--job_name=worker", "-task_index=0")))
         for index, worker in workers:
             lines = worker.lines()
             self.assertEqual(len(lines), 15)
@@ -158,6 +159,20 @@ class Seeds(unittest.TestCase, metaclass=PerKind):
         names = dict(tf.train.list_variables(newest))
         self.assertEqual(names["weights_1"], [4, 8])
         self.assertIn("weights_2/Adagrad", names)
+
+    def test_002_a_trainer_goes_on_after_a_parameter_server_was_lost(self):
+        cluster = Cluster(self, 2, 2)
+        directory = self.directory()
+        path, flags = example("trainer"), ["--checkpoint_dir=" + directory, "--last_step=3000", "--save_checkpoint_secs=0.2"]
+        servers = cluster.parameter_servers(path)
+        workers = [cluster.task(path, "worker", index, *flags) for index in (0, 1)]
+        workers[0].wait_until(lambda: self.saved_step(directory) > 100)
+        servers[1].kill()
+        cluster.task(path, "ps", 1)
+        for index, worker in enumerate(workers):
+            step = self.last_number(worker.lines(), "Worker %d: stopped at global step " % index)
+            self.assertIn(step, (2999, 3000, 3001))
+        self.assertIn(self.saved_step(directory), (3000, 3001))
 
     def digits_are_learned(self, kind, steps, *flags):
         """Runs seed 004 to its end, and checks what both workers say."""
