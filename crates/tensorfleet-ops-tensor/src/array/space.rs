@@ -21,7 +21,7 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("SpaceToBatchND", "input: T, block_shape: Tblock_shape, paddings: Tpaddings -> output: T")
         .gradient(space_to_batch_nd_gradient)
         .attrs("T: type; Tblock_shape: {int32, int64} = int32; Tpaddings: {int32, int64} = int32")
-        .shape(same_rank)
+        .shape(space_to_batch_nd_shape)
         .kernel(|_| {
             Ok(KernelBox::from_fn(|ctx| {
                 let blocks = block_sizes(ctx.input(1)?)?;
@@ -34,7 +34,7 @@ pub(crate) static OPS: &[Op] = &[
         .work(Work::Inputs)
         .gradient(batch_to_space_nd_gradient)
         .attrs("T: type; Tblock_shape: {int32, int64} = int32; Tcrops: {int32, int64} = int32")
-        .shape(same_rank)
+        .shape(batch_to_space_nd_shape)
         .kernel(|_| {
             Ok(KernelBox::from_fn(|ctx| {
                 let blocks = block_sizes(ctx.input(1)?)?;
@@ -46,7 +46,7 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("SpaceToBatch", "input: T, paddings: Tpaddings -> output: T")
         .gradient(space_to_batch_gradient)
         .attrs("T: type; Tpaddings: {int32, int64} = int32; block_size: int >= 2")
-        .shape(same_rank)
+        .shape(space_to_batch_shape)
         .kernel(|node| {
             let block = node.attr::<i64>("block_size")? as usize;
             Ok(KernelBox::from_fn(move |ctx| {
@@ -60,7 +60,7 @@ pub(crate) static OPS: &[Op] = &[
         .work(Work::Inputs)
         .gradient(batch_to_space_gradient)
         .attrs("T: type; block_size: int >= 2; Tidx: {int32, int64} = int32")
-        .shape(same_rank)
+        .shape(batch_to_space_shape)
         .kernel(|node| {
             let block = node.attr::<i64>("block_size")? as usize;
             Ok(KernelBox::from_fn(move |ctx| {
@@ -95,8 +95,58 @@ fn regrouped(
     transposed(loops, &tensor.clone().reshaped(Shape::new(dims)?)?, order)?.reshaped(shape)
 }
 
-fn same_rank(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
-    one(ctx.input(0).rank().map_or_else(PartialShape::unknown, PartialShape::of_rank))
+/// The shapes of the ops whose second input holds the block sizes, and those whose attribute does.
+fn space_to_batch_nd_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    one(blocks_shape(ctx.input(0), ctx.integers(1).as_deref(), ctx.integers(2).as_deref(), to_batch_dim))
+}
+
+fn batch_to_space_nd_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    one(blocks_shape(ctx.input(0), ctx.integers(1).as_deref(), ctx.integers(2).as_deref(), to_space_dim))
+}
+
+fn space_to_batch_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    let blocks = [ctx.attr::<i64>("block_size")?; 2];
+    one(blocks_shape(ctx.input(0), Some(&blocks), ctx.integers(1).as_deref(), to_batch_dim))
+}
+
+fn batch_to_space_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
+    let blocks = [ctx.attr::<i64>("block_size")?; 2];
+    one(blocks_shape(ctx.input(0), Some(&blocks), ctx.integers(1).as_deref(), to_space_dim))
+}
+
+/// What becomes of the batch (no margin) and of a dimension of space, for a block size and the sum of the margins.
+type BlockRule = fn(dim: i64, block: i64, margin: Option<i64>) -> Option<i64>;
+
+fn to_batch_dim(dim: i64, block: i64, margin: Option<i64>) -> Option<i64> {
+    let Some(margin) = margin else { return dim.checked_mul(block) };
+    let padded = dim.checked_add(margin)?;
+    (padded.checked_rem(block)? == 0).then_some(padded / block)
+}
+
+fn to_space_dim(dim: i64, block: i64, margin: Option<i64>) -> Option<i64> {
+    let Some(margin) = margin else { return (dim.checked_rem(block)? == 0).then_some(dim / block) };
+    dim.checked_mul(block)?.checked_sub(margin)
+}
+
+/// As much of the shape as the constants say. What does not fit stays unknown: the kernel names the mistake.
+fn blocks_shape(
+    input: &PartialShape,
+    blocks: Option<&[i64]>,
+    margins: Option<&[i64]>,
+    rule: BlockRule,
+) -> PartialShape {
+    let Some(dims) = input.dims() else { return PartialShape::unknown() };
+    let (Some(blocks), true) = (blocks, !dims.is_empty()) else { return PartialShape::of_rank(dims.len()) };
+    let after = |dim: Dim, block: i64, margin: Option<i64>| {
+        usize::try_from(rule(i64::try_from(dim?).ok()?, block, margin)?).ok()
+    };
+    let mut result: SmallVec<[Dim; 8]> = dims.iter().copied().collect();
+    result[0] = blocks.iter().fold(dims[0], |dim, &block| after(dim, block, None));
+    for (index, (dim, &block)) in result[1..].iter_mut().zip(blocks).enumerate() {
+        let pair = margins.and_then(|margins| margins.get(index * 2..index * 2 + 2));
+        *dim = pair.and_then(|pair| after(*dim, block, Some(pair[0].checked_add(pair[1])?)));
+    }
+    PartialShape::new(result)
 }
 
 fn check_image(shape: &Shape) -> Result<()> {
@@ -390,6 +440,18 @@ mod tests {
         let expected = [0, 0, 2, 0, 8, 10, 0, 1, 3, 0, 9, 11, 0, 4, 6, 0, 12, 14, 0, 5, 7, 0, 13, 15];
         assert_eq!(out.as_slice::<i32>().unwrap(), expected);
         assert_eq!(nd("BatchToSpaceND", out, &[2, 2], &[0, 0, 2, 0]).unwrap(), input);
+    }
+
+    #[test]
+    fn shapes_follow_from_constant_blocks_and_margins() {
+        let known = PartialShape::new([Some(2), Some(8), None, Some(3)]);
+        let blocks = blocks_shape(&known, Some(&[2, 2]), Some(&[2, 2, 0, 0]), to_batch_dim);
+        assert_eq!(blocks, PartialShape::new([Some(8), Some(6), None, Some(3)]));
+        let back = blocks_shape(&blocks, Some(&[2, 2]), Some(&[2, 2, 0, 0]), to_space_dim);
+        assert_eq!(back, known);
+        let unknown_margins = blocks_shape(&known, Some(&[2, 2]), None, to_batch_dim);
+        assert_eq!(unknown_margins, PartialShape::new([Some(8), None, None, Some(3)]));
+        assert_eq!(blocks_shape(&known, None, None, to_batch_dim), PartialShape::of_rank(4));
     }
 
     #[test]
