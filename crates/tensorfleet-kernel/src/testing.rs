@@ -191,7 +191,7 @@ pub fn test_step() -> Arc<StepContext> {
         step_id: 1,
         applied: None,
         epoch: 0,
-        step_resources: ResourceManager::new("step"),
+        step_resources: ResourceManager::of_step(),
         rendezvous: Arc::new(NoRendezvous),
         loops: threads.loops().until(cancellation.clone()),
         cancellation,

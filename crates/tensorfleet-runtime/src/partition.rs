@@ -71,7 +71,7 @@ impl CompiledPartition {
             step_id,
             applied,
             epoch: session.resources.epoch(),
-            step_resources: ResourceManager::new("step"),
+            step_resources: ResourceManager::of_step(),
             rendezvous,
             loops: session.threads.loops().until(cancellation.clone()),
             cancellation,

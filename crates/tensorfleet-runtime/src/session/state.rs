@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use tensorfleet_core::{DType, Result, Tensor, interrupt};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::kernel::{SessionContext, StepOrigin};
-use tensorfleet_kernel::rendezvous::Rendezvous;
+use tensorfleet_kernel::rendezvous::{NoRendezvous, Rendezvous};
 use tensorfleet_proto::tensorflow::GraphDef;
 use tensorfleet_threads::{Alarm, Completion};
 
@@ -36,6 +36,8 @@ pub(super) struct SessionState {
     next_name: Mutex<u64>,
     pub(super) kernels: Kernels,
     context: Arc<SessionContext>,
+    /// For steps that neither send nor receive, which are nearly all.
+    no_rendezvous: Arc<dyn Rendezvous>,
     pub(super) running: RunningSteps,
 }
 
@@ -76,6 +78,7 @@ impl SessionState {
             next_name: Mutex::default(),
             kernels: Kernels::for_one_graph(),
             context,
+            no_rendezvous: Arc::new(NoRendezvous),
             running: RunningSteps::default(),
         }
     }
@@ -156,12 +159,16 @@ impl SessionState {
         let cancellation = Arc::new(Cancellation::new());
         self.running.enter(step_id, cancellation.clone())?;
         let _leave = LeaveOnDrop { running: &self.running, step_id };
-        let rendezvous = Arc::new(LocalRendezvous::new());
-        if partition.has_transfers() {
-            let rendezvous = rendezvous.clone();
-            // Nobody can have cancelled a step that has not begun.
-            let _ = cancellation.register(move |reason| rendezvous.abort(reason.derived()));
-        }
+        let rendezvous: Arc<dyn Rendezvous> = match partition.has_transfers() {
+            true => {
+                let rendezvous = Arc::new(LocalRendezvous::new());
+                let aborted = rendezvous.clone();
+                // Nobody can have cancelled a step that has not begun.
+                let _ = cancellation.register(move |reason| aborted.abort(reason.derived()));
+                rendezvous
+            }
+            false => self.no_rendezvous.clone(),
+        };
         let _alarm = self.alarm(options, &cancellation);
         let done = Arc::new(Completion::default());
         let on_done = {
