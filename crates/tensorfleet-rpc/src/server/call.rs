@@ -128,16 +128,26 @@ async fn call(
 async fn receive(mut body: HttpBody, info: MethodInfo, admitted: &mut Admitted<'_>) -> Result<Incoming> {
     let clock = Clock::system();
     let mut reader = MessageReader::new(info.max_message_bytes, info.align, Trust::Arrived);
-    let mut pace = Pace::new(admitted.stall_timeout(), clock.now());
+    // Most messages are there as a whole: a clock is for those that are waited for.
+    let mut pace: Option<Pace> = None;
     loop {
-        let Ok(frame) = timeout(pace.left(clock.now()), body.frame()).await else {
-            pace.look(admitted.bytes(), clock.now())?;
-            continue;
+        let frame = match body.frame().now_or_never() {
+            Some(frame) => frame,
+            None => {
+                let pace = pace.get_or_insert_with(|| Pace::new(admitted.stall_timeout(), clock.now()));
+                let Ok(frame) = timeout(pace.left(clock.now()), body.frame()).await else {
+                    pace.look(admitted.bytes(), clock.now())?;
+                    continue;
+                };
+                frame
+            }
         };
         match frame {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
-                    pace.advanced(data.len(), clock.now());
+                    if let Some(pace) = &mut pace {
+                        pace.advanced(data.len(), clock.now());
+                    }
                     reader.push(data, |need| match need {
                         Need::Announced(len) => admitted.announce(len),
                         Need::Memory(bytes) => admitted.hold(bytes),
