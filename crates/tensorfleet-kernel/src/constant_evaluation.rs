@@ -14,7 +14,7 @@ use crate::cancellation::Cancellation;
 use crate::continuation::Resume;
 use crate::file_access::FileAccess;
 use crate::functions::NoFunctions;
-use crate::kernel::{Context, FrameIteration, KernelBox, StepContext, StepOrigin, Value};
+use crate::kernel::{Context, FrameIteration, KernelBox, SessionContext, StepContext, StepOrigin, Value};
 use crate::node_spec::NodeSpec;
 use crate::op::{Cost, Flow, Op};
 use crate::rendezvous::NoRendezvous;
@@ -57,17 +57,19 @@ pub fn evaluate(spec: &NodeSpec<'_>, inputs: impl IntoIterator<Item = Tensor>) -
 static NO_STEP: LazyLock<Arc<StepContext>> = LazyLock::new(|| {
     Arc::new(StepContext {
         step_id: 0,
-        origin: StepOrigin::unknown(),
+        session: Arc::new(SessionContext {
+            origin: StepOrigin::unknown(),
+            device: Arc::from(""),
+            resources: Arc::new(ResourceManager::new("").with_file_access(FileAccess::nowhere())),
+            threads: Threads::of_process().clone(),
+            background: Arc::default(),
+        }),
         applied: None,
         epoch: 0,
-        device: Arc::from(""),
-        resources: Arc::new(ResourceManager::new("").with_file_access(FileAccess::nowhere())),
         step_resources: ResourceManager::new(""),
         rendezvous: Arc::new(NoRendezvous),
         cancellation: Arc::new(Cancellation::new()),
         functions: Arc::new(NoFunctions),
-        threads: Threads::of_process().clone(),
-        background: Arc::default(),
         loops: Threads::of_process().loops().clone(),
     })
 });

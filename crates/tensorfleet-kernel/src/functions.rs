@@ -8,12 +8,10 @@ use std::sync::Arc;
 
 use tensorfleet_core::{DType, Result, Status, Tensor};
 use tensorfleet_proto::tensorflow::NameAttrList;
-use tensorfleet_threads::{Completion, Threads};
+use tensorfleet_threads::Completion;
 
-use crate::background::Background;
 use crate::cancellation::Cancellation;
-use crate::kernel::StepContext;
-use crate::resource::ResourceManager;
+use crate::kernel::{SessionContext, StepContext};
 
 /// The functions of a graph.
 pub trait Functions: Send + Sync {
@@ -44,16 +42,10 @@ pub trait Function: Send + Sync {
 pub struct CallContext {
     /// The number of the step that asked first.
     pub step_id: i64,
-    /// The device's full name.
-    pub device: Arc<str>,
-    /// The device's resources.
-    pub resources: Arc<ResourceManager>,
+    /// The session of that step.
+    pub session: Arc<SessionContext>,
     /// Tells that the results are no longer wanted.
     pub cancellation: Arc<Cancellation>,
-    /// The threads of the device's task.
-    pub threads: Arc<Threads>,
-    /// Whether work that goes on after the step may do so.
-    pub background: Arc<Background>,
 }
 
 impl CallContext {
@@ -61,11 +53,8 @@ impl CallContext {
     pub fn of_step(step: &StepContext) -> CallContext {
         CallContext {
             step_id: step.step_id,
-            device: step.device.clone(),
-            resources: step.resources.clone(),
+            session: step.session.clone(),
             cancellation: step.cancellation.clone(),
-            threads: step.threads.clone(),
-            background: step.background.clone(),
         }
     }
 

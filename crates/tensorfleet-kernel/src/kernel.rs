@@ -91,16 +91,12 @@ impl KernelBox {
 pub struct StepContext {
     /// The step's number, unique in its session.
     pub step_id: i64,
-    /// On whose behalf it runs.
-    pub origin: Arc<StepOrigin>,
+    /// What it shares with the other steps of its session.
+    pub session: Arc<SessionContext>,
     /// What the request it belongs to has done on the device before, if that is numbered; see [`AppliedUpdates`].
     pub applied: Option<Arc<AppliedUpdates>>,
     /// How often something on the device had been begun anew when the step began; see [`ResourceManager::begin_anew`].
     pub epoch: u64,
-    /// The device's full name.
-    pub device: Arc<str>,
-    /// The device's resources: variables, queues, accumulators.
-    pub resources: Arc<ResourceManager>,
     /// Resources that live as long as the step: stacks, tensor arrays.
     pub step_resources: ResourceManager,
     /// Where sends meet receives.
@@ -109,12 +105,22 @@ pub struct StepContext {
     pub cancellation: Arc<Cancellation>,
     /// The functions that nodes may call.
     pub functions: Arc<dyn Functions>,
+    /// The session's threads for loops, for loops that end early when the step is given up.
+    pub loops: Loops,
+}
+
+/// What all steps of a session on one device share. One value, so that a step holds it by one pointer.
+pub struct SessionContext {
+    /// On whose behalf its steps run.
+    pub origin: Arc<StepOrigin>,
+    /// The device's full name.
+    pub device: Arc<str>,
+    /// The device's resources: variables, queues, accumulators.
+    pub resources: Arc<ResourceManager>,
     /// The threads of the device's task.
     pub threads: Arc<Threads>,
-    /// Whether work that goes on after the step may do so.
+    /// Whether work that goes on after a step may do so.
     pub background: Arc<Background>,
-    /// Its threads for loops, for loops that end early when the step is given up.
-    pub loops: Loops,
 }
 
 /// On whose behalf steps run: what queues and accumulators know about who gives and takes.
@@ -192,7 +198,7 @@ impl<'a> Context<'a> {
 impl Context<'_> {
     /// The files the node may touch. Whoever opens one asks this first.
     pub fn file_access(&self) -> &FileAccess {
-        self.step.resources.file_access()
+        self.step.session.resources.file_access()
     }
 
     /// The number of inputs.
@@ -221,12 +227,12 @@ impl Context<'_> {
 
     /// The variable that input `index` refers to, through a reference edge or a resource handle.
     pub fn variable(&self, index: usize) -> Result<Arc<Variable>> {
-        variable_at(self.inputs, index, &self.step.resources)
+        variable_at(self.inputs, index, &self.step.session.resources)
     }
 
     /// The resource that the handle in input `index` names.
     pub fn resource<R: Resource>(&self, index: usize) -> Result<Arc<R>> {
-        resource_at(self.inputs, index, &self.step.resources)
+        resource_at(self.inputs, index, &self.step.session.resources)
     }
 
     /// Sets output `index`.
@@ -258,7 +264,7 @@ impl AsyncContext {
 
     /// The resource that the handle in input `index` names.
     pub fn resource<R: Resource>(&self, index: usize) -> Result<Arc<R>> {
-        resource_at(&self.inputs, index, &self.step.resources)
+        resource_at(&self.inputs, index, &self.step.session.resources)
     }
 }
 

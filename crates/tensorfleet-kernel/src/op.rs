@@ -110,6 +110,8 @@ pub struct Op {
     pub gradient: Gradient,
     /// Whether running the op has effects or depends on state: never folded, merged or dropped.
     pub stateful: bool,
+    /// Whether its only state is where it is in its sequence of random numbers: a run that is broken off leaves nothing behind.
+    pub is_random: bool,
     /// How it takes part in control flow.
     pub flow: Flow,
     /// How much work it is.
@@ -155,6 +157,7 @@ impl Op {
             kernel: None,
             gradient: Gradient::Unknown,
             stateful: false,
+            is_random: false,
             flow: Flow::Plain,
             cost: Cost::Linear,
             work: Work::Unknown,
@@ -208,6 +211,12 @@ impl Op {
     pub const fn stateful(mut self) -> Op {
         self.stateful = true;
         self
+    }
+
+    /// Marks the op as stateful only because it draws other random numbers each time.
+    pub const fn random(mut self) -> Op {
+        self.is_random = true;
+        self.stateful()
     }
 
     /// Sets the part it plays in control flow.

@@ -4,6 +4,7 @@
 //! name. Handles are looked up, never dereferenced, so an invented handle is an error and nothing worse.
 
 use std::any::{Any, TypeId};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -54,7 +55,7 @@ type Key = (TypeId, String);
 
 /// Resources by container, kind and name.
 pub struct ResourceManager {
-    default_container: String,
+    default_container: Cow<'static, str>,
     containers: RwLock<FxHashMap<String, FxHashMap<Key, Entry>>>,
     next_private: AtomicU64,
     epoch: AtomicU64,
@@ -73,8 +74,17 @@ const RESOURCE_BYTES: usize = 512;
 impl ResourceManager {
     /// An empty manager. TensorFlow names the default container after the job.
     pub fn new(default_container: &str) -> ResourceManager {
+        ResourceManager::named(Cow::Owned(default_container.to_string()))
+    }
+
+    /// An empty manager for what lives as long as one step. Every step makes one, so it takes no memory as long as it is empty.
+    pub fn of_step() -> ResourceManager {
+        ResourceManager::named(Cow::Borrowed("step"))
+    }
+
+    fn named(default_container: Cow<'static, str>) -> ResourceManager {
         ResourceManager {
-            default_container: default_container.to_string(),
+            default_container,
             containers: RwLock::default(),
             next_private: AtomicU64::new(0),
             epoch: AtomicU64::new(0),

@@ -10,7 +10,7 @@ use crate::Catalogue;
 use crate::cancellation::Cancellation;
 use crate::continuation::Resume;
 use crate::kernel::{
-    AsyncContext, Context, FrameIteration, KernelBox, Outputs, StepContext, StepOrigin, Value,
+    AsyncContext, Context, FrameIteration, KernelBox, Outputs, SessionContext, StepContext, StepOrigin, Value,
 };
 use crate::node_spec::NodeSpec;
 use crate::rendezvous::NoRendezvous;
@@ -189,17 +189,19 @@ pub fn test_step() -> Arc<StepContext> {
     let (cancellation, threads) = (Arc::new(Cancellation::new()), Threads::of_process().clone());
     Arc::new(StepContext {
         step_id: 1,
-        origin: StepOrigin::unknown(),
         applied: None,
         epoch: 0,
-        device: Arc::from("/job:localhost/replica:0/task:0/device:CPU:0"),
-        resources: Arc::new(ResourceManager::new("localhost")),
-        step_resources: ResourceManager::new("step"),
+        step_resources: ResourceManager::of_step(),
         rendezvous: Arc::new(NoRendezvous),
         loops: threads.loops().until(cancellation.clone()),
         cancellation,
         functions: Arc::new(crate::functions::NoFunctions),
-        background: Arc::default(),
-        threads,
+        session: Arc::new(SessionContext {
+            origin: StepOrigin::unknown(),
+            device: Arc::from("/job:localhost/replica:0/task:0/device:CPU:0"),
+            resources: Arc::new(ResourceManager::new("localhost")),
+            threads,
+            background: Arc::default(),
+        }),
     })
 }

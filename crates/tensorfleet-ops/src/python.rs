@@ -57,7 +57,7 @@ impl AsyncKernel for PyFunc {
                 done(results, Resume::OnPool);
             }
         };
-        if let Err(status) = ctx.step.threads.input().spawn(job)
+        if let Err(status) = ctx.step.session.threads.input().spawn(job)
             && let Some(done) = done.lock().take()
         {
             done(Err(status), Resume::OnPool);

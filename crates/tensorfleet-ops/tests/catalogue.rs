@@ -188,6 +188,18 @@ fn facts_agree_with_declarations() {
     assert_eq!(ops_that(|op| op.passes_references), ["Identity"]);
     assert_eq!(ops_that(|op| op.is_placeholder && !inputs(op).is_empty()), [""; 0]);
     assert_eq!(ops_that(|op| op.reads_shape_only && (inputs(op).len() != 1 || !op.reads_in_place)), [""; 0]);
+    // These leave nothing behind if they are broken off. One that learns from what it draws is not among them.
+    assert_eq!(
+        ops_that(|op| op.is_random),
+        [
+            "Multinomial",
+            "RandomGamma",
+            "RandomStandardNormal",
+            "RandomUniform",
+            "RandomUniformInt",
+            "TruncatedNormal"
+        ]
+    );
     // Folding runs kernels that have no effect and no waiting.
     assert_eq!(ops_that(|op| op.never_longer && (op.stateful || op.waits_for_disk)), [""; 0]);
     // The nodes of functions take the place of a call, so no call has a kernel.

@@ -61,6 +61,10 @@ fn pairs(tensor: Tensor) -> Tensor {
     tensor.reshaped(tensorfleet_core::Shape::new(&[rows, 1]).unwrap()).unwrap()
 }
 
+fn matrix() -> Tensor {
+    Tensor::from_slice(&[2.0f32, 1.0, 1.0, 2.0], &[2, 2]).unwrap()
+}
+
 fn vector() -> Tensor {
     Tensor::vector(&[3i32, 1, 3]).unwrap()
 }
@@ -83,6 +87,19 @@ const CASES: &[Case] = &[
     ("the largest", || {
         let op = typed("TopKV2", numbers()).attr("sorted", true).attr("Tk", DType::Int32);
         op.attr("index_type", DType::Int32).input(Tensor::scalar(2i32))
+    }),
+    ("a draw", || {
+        let logits = Tensor::from_slice(&[0.5f32, 0.5], &[1, 2]).unwrap();
+        let op = typed("Multinomial", logits).attr("output_dtype", DType::Int32);
+        op.input(Tensor::scalar(3i32))
+    }),
+    ("a determinant", || typed("MatrixDeterminant", matrix())),
+    ("its logarithm", || typed("LogMatrixDeterminant", matrix())),
+    ("an inverse", || typed("MatrixInverse", matrix()).attr("adjoint", false)),
+    ("a Cholesky factor", || typed("Cholesky", matrix())),
+    ("a solution", || typed("MatrixSolve", matrix()).attr("adjoint", false).input(matrix())),
+    ("a solution by substitution", || {
+        typed("MatrixTriangularSolve", matrix()).attr("lower", true).attr("adjoint", false).input(matrix())
     }),
     ("among the largest", || {
         let scores = Tensor::from_slice(&[1.0f32, 2.0], &[1, 2]).unwrap();

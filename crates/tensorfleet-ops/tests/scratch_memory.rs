@@ -53,10 +53,6 @@ const CASES: &[Case] = &[
     ("the sums of columns of halves", || op("BiasAddGrad", matrix(DType::Half)).attr("data_format", "NHWC")),
     ("a product of halves", || product(matrix(DType::Half), zeros(DType::Half, &[1, COLUMNS]))),
     ("a product of integers", || product(zeros(DType::Int32, &[1, COLUMNS]), matrix(DType::Int32))),
-    ("the two largest bytes", || {
-        let op = op("TopKV2", vector(DType::UInt8)).attr("sorted", true).attr("Tk", DType::Int32);
-        op.attr("index_type", DType::Int32).input(Tensor::scalar(2i32))
-    }),
 ];
 
 #[test]

@@ -235,43 +235,50 @@ async fn grpc_is_refused_by_http_1_and_pages_are_not() {
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
 }
 
-#[tokio::test]
-async fn a_client_that_does_not_read_its_answers_waits_and_others_do_not() {
-    let server = echo_server();
+/// How many of `calls` answers of `len` bytes come to a client that reads none of them.
+async fn answers_to_one_who_does_not_read(server: &TestServer, len: usize, calls: usize) -> usize {
     // A window of next to nothing: answers stay where they are.
     let (mut send, driver) = h2::client::Builder::new()
         .initial_window_size(1000)
-        .handshake::<_, Bytes>(tcp(&server).await)
+        .handshake::<_, Bytes>(tcp(server).await)
         .await
         .unwrap();
     tokio::spawn(driver);
     let mut unread = Vec::new();
-    for _ in 0..40 {
+    for _ in 0..calls {
         let request = http::Request::post(format!("http://server{ECHO}"))
             .header("content-type", "application/grpc")
             .body(())
             .unwrap();
         send = send.ready().await.unwrap();
         let (response, mut body) = send.send_request(request, false).unwrap();
-        let len = 4 * MB;
         let mut bytes = vec![0];
         bytes.extend((len as u32).to_be_bytes());
         bytes.resize(5 + len, 7);
         body.send_data(bytes.into(), true).unwrap();
         unread.push(response);
     }
-    // Sixteen of them are the share of a connection; the others wait.
     let mut unread: FuturesUnordered<_> = unread.into_iter().collect();
     let mut held = Vec::new();
     let quiet = Duration::from_secs(3);
-    while held.len() < 8 || !unread.is_empty() {
+    while !unread.is_empty() {
         let patience = if held.is_empty() { SOON } else { quiet };
         match tokio::time::timeout(patience, unread.next()).await {
             Ok(answer) => held.push(answer.unwrap().unwrap()),
             Err(_) => break,
         }
     }
-    let count = held.len();
+    held.len()
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answers_waits_and_others_do_not() {
+    let server = echo_server();
+    // Sixteen of them are the share of a connection; the others wait.
+    let count = answers_to_one_who_does_not_read(&server, 4 * MB, 40).await;
     assert!((8..=20).contains(&count), "{count} answers are held");
+    // Small ones count as well.
+    let count = answers_to_one_who_does_not_read(&server, 60 << 10, 1500).await;
+    assert!((500..1200).contains(&count), "{count} small answers are held");
     echo(&channel(&server), 10 * MB).await.unwrap();
 }

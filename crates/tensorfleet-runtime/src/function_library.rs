@@ -8,7 +8,6 @@ use tensorfleet_core::{DType, DeviceName, Graph, GraphLimits, Result, Status, Te
 use tensorfleet_kernel::Catalogue;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::functions::{CallContext, Function, Functions, OnReturn};
-use tensorfleet_kernel::kernel::StepOrigin;
 use tensorfleet_proto::tensorflow::{FunctionDefLibrary, GraphDef, NameAttrList, NodeDef};
 
 use crate::checked_graph::CheckedGraph;
@@ -139,14 +138,10 @@ impl CompiledFunction {
         };
         let services = StepServices {
             step_id: context.step_id,
-            origin: StepOrigin::unknown(),
+            session: context.session.clone(),
             applied: None,
-            device: context.device.clone(),
-            resources: context.resources.clone(),
             rendezvous: Arc::new(LocalRendezvous::new()),
             cancellation,
-            threads: context.threads.clone(),
-            background: context.background.clone(),
         };
         let on_done = Box::new(move |results: Result<Vec<Option<Tensor>>>| {
             caller.deregister(token);
@@ -177,7 +172,7 @@ impl Function for CompiledFunction {
 
     fn call_elsewhere(&self, context: &CallContext, arguments: Vec<Tensor>, done: OnReturn) {
         if let Some(step) = self.step(context, arguments, done) {
-            context.threads.nodes().spawn(move || step.run(Caller::Waits));
+            context.session.threads.nodes().spawn(move || step.run(Caller::Waits));
         }
     }
 }

@@ -10,14 +10,12 @@ use tensorfleet_core::memory::Charge;
 use tensorfleet_core::{Graph, Result, Tensor};
 use tensorfleet_kernel::Catalogue;
 use tensorfleet_kernel::applied_updates::AppliedUpdates;
-use tensorfleet_kernel::background::Background;
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::functions::Functions;
-use tensorfleet_kernel::kernel::{StepContext, StepOrigin};
+use tensorfleet_kernel::kernel::{SessionContext, StepContext};
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::DeviceStepStats;
-use tensorfleet_threads::Threads;
 
 use crate::executor::{Executable, KernelSource, OnStepDone, Step, Trace};
 
@@ -35,22 +33,14 @@ const COMPILED_NODE_BYTES: usize = 1 << 10;
 pub struct StepServices {
     /// The number of the step.
     pub step_id: i64,
-    /// On whose behalf it runs.
-    pub origin: Arc<StepOrigin>,
+    /// What it shares with the other steps of its session.
+    pub session: Arc<SessionContext>,
     /// What the request it belongs to has done before, if that is numbered.
     pub applied: Option<Arc<AppliedUpdates>>,
-    /// The full name of the device it runs on.
-    pub device: Arc<str>,
-    /// Variables, queues, tables of the device.
-    pub resources: Arc<ResourceManager>,
     /// Where its sends and receives meet.
     pub rendezvous: Arc<dyn Rendezvous>,
     /// What ends it early.
     pub cancellation: Arc<Cancellation>,
-    /// The threads of the device's task.
-    pub threads: Arc<Threads>,
-    /// Whether the session's work between steps may go on.
-    pub background: Arc<Background>,
 }
 
 impl CompiledPartition {
@@ -76,31 +66,17 @@ impl CompiledPartition {
         trace: Option<Arc<Trace>>,
         on_done: OnStepDone,
     ) -> Option<Arc<Step>> {
-        let StepServices {
-            step_id,
-            origin,
-            applied,
-            device,
-            resources,
-            rendezvous,
-            cancellation,
-            threads,
-            background,
-        } = services;
+        let StepServices { step_id, session, applied, rendezvous, cancellation } = services;
         let context = Arc::new(StepContext {
             step_id,
-            origin,
             applied,
-            epoch: resources.epoch(),
-            device,
-            resources,
-            step_resources: ResourceManager::new("step"),
+            epoch: session.resources.epoch(),
+            step_resources: ResourceManager::of_step(),
             rendezvous,
-            loops: threads.loops().until(cancellation.clone()),
+            loops: session.threads.loops().until(cancellation.clone()),
             cancellation,
             functions: self.functions.clone(),
-            threads,
-            background,
+            session,
         });
         Step::new(self.executable.clone(), context, arguments, trace, on_done)
     }

@@ -23,7 +23,7 @@ struct Flags {
     /// The first seed, which chooses the moment of the fault.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Writes the tables between the marks of this file.
+    /// Writes the table of each client that was tried between its marks in this file.
     #[arg(long)]
     record: Option<PathBuf>,
 }
@@ -79,31 +79,30 @@ fn matrix(flags: &Flags) -> Result<bool, String> {
         }
     });
     let table = table.into_inner();
-    let mut text = String::new();
     let mut all_kept = failures.into_inner() == 0;
     for client in CLIENTS {
         let (tried, kept) = table.kept(client);
         if tried > 0 {
             all_kept &= tried == kept;
-            text.push_str(&format!("{kept} of {tried} cells kept their promise, {client} clients.\n\n"));
-            text.push_str(&table.markdown(client));
+            let promises = format!("{kept} of {tried} cells kept their promise, {client} clients.");
+            let text = format!("{promises}\n\n{}", table.markdown(client).trim_end());
+            println!("\n{text}");
+            if let Some(path) = &flags.record {
+                record(path, client, &text)?;
+            }
         }
-    }
-    print!("\n{text}");
-    if let Some(path) = &flags.record {
-        record(path, &text)?;
     }
     Ok(all_kept)
 }
 
-const BEGIN: &str = "<!-- matrix: begin -->";
-const END: &str = "<!-- matrix: end -->";
-
-fn record(path: &PathBuf, text: &str) -> Result<(), String> {
+/// Writes a client's table between its marks: those of others stay as they are.
+fn record(path: &PathBuf, client: Client, text: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let old = std::fs::read_to_string(path).map_err(failed)?;
-    let parts = old.split_once(BEGIN).zip(old.split_once(END));
+    let (begin, end) =
+        (format!("<!-- matrix of {client}: begin -->"), format!("<!-- matrix of {client}: end -->"));
+    let parts = old.split_once(&begin).zip(old.split_once(&end));
     let ((before, _), (_, after)) =
-        parts.ok_or_else(|| format!("{} has no lines '{BEGIN}' and '{END}'", path.display()))?;
-    std::fs::write(path, format!("{before}{BEGIN}\n{text}{END}{after}")).map_err(failed)
+        parts.ok_or_else(|| format!("{} has no lines '{begin}' and '{end}'", path.display()))?;
+    std::fs::write(path, format!("{before}{begin}\n{text}\n{end}{after}")).map_err(failed)
 }

@@ -177,6 +177,7 @@ impl Worker {
         let view = View {
             device: self.task.device().clone(),
             resources: self.task.resources().clone(),
+            threads: self.task.threads().clone(),
             peers: self.peers.clone(),
         };
         let connection = session.connection.cloned();
@@ -226,10 +227,10 @@ impl Worker {
     /// Makes a session's background work rest until its next step: its user is away.
     pub(crate) fn pause(&self, handle: &str) {
         let Some(session) = self.sessions.read().get(handle).cloned() else { return };
-        session.background.pause();
+        session.context.background.pause();
         // A step that begins now lets it go on; one that had begun has done so too early.
         if self.steps.has_running(handle) {
-            session.background.resume();
+            session.context.background.resume();
         }
     }
 
@@ -325,12 +326,13 @@ impl WorkerApi for Worker {
             }
             false => self.task.resources().clone(),
         };
+        let threads = self.task.threads().clone();
         let mut sessions = self.sessions.write();
         let handle: Arc<str> = new.handle.as_str().into();
         if !sessions.contains_key(&handle) {
             self.check_share(&sessions, new.connection.as_ref())?;
         }
-        let (view, clock) = (View { device, resources, peers }, self.clock.clone());
+        let (view, clock) = (View { device, resources, threads, peers }, self.clock.clone());
         let session = || Arc::new(WorkerSession::new(new, view, Birth::Made, clock));
         sessions.entry(handle).or_insert_with(session);
         self.sessions_made.fetch_add(1, Ordering::Relaxed);
@@ -380,8 +382,7 @@ impl WorkerApi for Worker {
             let applied = request.numbered.map(|numbered| self.applied.of(numbered)).transpose()?;
             let graph = session.graph(&request.graph)?;
             let entry = self.steps.entry(request.step_id)?;
-            let (threads, spawner) = (self.task.threads(), self.peers.spawner());
-            run::run_graph(threads, session, graph, entry, request, applied, spawner).await
+            run::run_graph(session, graph, entry, request, applied, self.peers.spawner()).await
         };
         run.boxed()
     }

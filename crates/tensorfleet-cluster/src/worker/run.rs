@@ -11,7 +11,6 @@ use tensorfleet_proto::tensorflow::{NodeExecStats, StepStats};
 use tensorfleet_runtime::executor::{Step, Trace};
 use tensorfleet_runtime::step_errors::dead_fetch;
 use tensorfleet_runtime::{LocalRendezvous, StepServices};
-use tensorfleet_threads::Threads;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
@@ -34,7 +33,6 @@ struct Started {
 
 /// Runs a partition as a request says. Dropping the future cancels it.
 pub(super) async fn run_graph(
-    threads: &Arc<Threads>,
     session: Arc<WorkerSession>,
     graph: Arc<RegisteredGraph>,
     entry: Arc<StepEntry>,
@@ -43,13 +41,12 @@ pub(super) async fn run_graph(
     spawner: &Spawner,
 ) -> Result<RunGraphOutput> {
     match request.part {
-        Part::Whole => run_whole(threads, &session, &graph, entry, request, applied).await,
-        Part::Some | Part::Last => run_part(threads, &session, &graph, entry, request, spawner).await,
+        Part::Whole => run_whole(&session, &graph, entry, request, applied).await,
+        Part::Some | Part::Last => run_part(&session, &graph, entry, request, spawner).await,
     }
 }
 
 async fn run_whole(
-    threads: &Arc<Threads>,
     session: &Arc<WorkerSession>,
     graph: &RegisteredGraph,
     entry: Arc<StepEntry>,
@@ -61,9 +58,9 @@ async fn run_whole(
         // The request may have been given up.
         let _ = sender.send(result);
     };
-    let started = prepare(threads, session, graph, &entry, request.wants_trace, applied, on_done)?;
+    let started = prepare(session, graph, &entry, request.wants_trace, applied, on_done)?;
     entry.begin(running(session, &started, &request, None))?;
-    session.background.resume();
+    session.context.background.resume();
     let mut guard = CancelOnDrop { entry: &entry, cancellation: Some(started.cancellation) };
     if session.is_over() {
         return Err(Status::cancelled(format!("Session {} was closed", session.handle)));
@@ -105,7 +102,6 @@ async fn run_whole(
 /// The first part starts the step, every part adds values and waits for those it asks for, the last also waits for
 /// the end.
 async fn run_part(
-    threads: &Arc<Threads>,
     session: &Arc<WorkerSession>,
     graph: &RegisteredGraph,
     entry: Arc<StepEntry>,
@@ -120,10 +116,10 @@ async fn run_part(
             ended.end(result.as_ref().err());
             sender.send_replace(Some(result));
         };
-        let started = prepare(threads, session, graph, &entry, false, None, on_done)?;
+        let started = prepare(session, graph, &entry, false, None, on_done)?;
         let mut ended = outcome.clone();
         entry.begin(running(session, &started, &request, Some(outcome)))?;
-        session.background.resume();
+        session.context.background.resume();
         put(&entry.rendezvous, request.sends)?;
         started.step.run(io::caller());
         let (id, awaited, requests) = (entry.id, started.awaited, started.requests);
@@ -175,7 +171,6 @@ fn nobody_sends(key: &RendezvousKey) -> Status {
 }
 
 fn prepare(
-    threads: &Arc<Threads>,
     session: &Arc<WorkerSession>,
     graph: &RegisteredGraph,
     entry: &Arc<StepEntry>,
@@ -196,10 +191,8 @@ fn prepare(
     let (sender, requests) = unbounded_channel();
     let services = StepServices {
         step_id: entry.id,
-        device: session.device_text.clone(),
-        origin: session.origin.clone(),
+        session: session.context.clone(),
         applied,
-        resources: session.resources.clone(),
         rendezvous: Arc::new(StepRendezvous {
             entry: entry.clone(),
             session: session.clone(),
@@ -207,8 +200,6 @@ fn prepare(
             requests: sender,
         }),
         cancellation: cancellation.clone(),
-        threads: threads.clone(),
-        background: session.background.clone(),
     };
     let step = graph.partition.step(services, Vec::new(), trace.clone(), Box::new(on_done));
     let step = step.ok_or_else(|| Status::internal("a registered graph takes arguments"))?;
@@ -258,7 +249,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 fn stats(trace: &Trace, awaited: &Awaited, session: &WorkerSession, graph: &RegisteredGraph) -> StepStats {
-    let mut device = graph.partition.step_stats(trace, &session.device_text);
+    let mut device = graph.partition.step_stats(trace, &session.context.device);
     device.node_stats.extend(awaited.take_transfers().into_iter().map(transfer_stats));
     StepStats { dev_stats: vec![device] }
 }

@@ -8,8 +8,7 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensorfleet_core::clock::Clock;
 use tensorfleet_core::{DeviceName, GraphLimits, Result, Status, ensure};
-use tensorfleet_kernel::background::Background;
-use tensorfleet_kernel::kernel::StepOrigin;
+use tensorfleet_kernel::kernel::{SessionContext, StepOrigin};
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_proto::tensorflow::GraphDef;
 use tensorfleet_rpc::{Connection, ConnectionId, Origin};
@@ -17,6 +16,7 @@ use tensorfleet_runtime::checked_graph::CheckedGraph;
 use tensorfleet_runtime::{
     CompiledPartition, Kernels, SharedConstants, catalogue, compile_partition, constant_places,
 };
+use tensorfleet_threads::Threads;
 
 use crate::client_id::ClientId;
 use crate::graph_version;
@@ -52,6 +52,7 @@ static USES: AtomicU64 = AtomicU64::new(0);
 pub(super) struct View {
     pub(super) device: DeviceName,
     pub(super) resources: Arc<ResourceManager>,
+    pub(super) threads: Arc<Threads>,
     pub(super) peers: Arc<Peers>,
 }
 
@@ -59,10 +60,10 @@ pub(super) struct View {
 pub(crate) struct WorkerSession {
     pub(super) handle: Arc<str>,
     device: DeviceName,
-    pub(super) device_text: Arc<str>,
+    /// What its steps share. What kernels do between steps is paused while the user is away.
+    pub(super) context: Arc<SessionContext>,
     /// `/job:ps/replica:0/task:0/`: how the task's devices begin.
     task_prefix: String,
-    pub(super) resources: Arc<ResourceManager>,
     peers: Arc<Peers>,
     kernels: Kernels,
     graphs: Mutex<FxHashMap<String, Arc<RegisteredGraph>>>,
@@ -72,15 +73,11 @@ pub(crate) struct WorkerSession {
     pub(super) master: MasterId,
     /// Whose session it is, if the client has said so.
     pub(super) client: Option<ClientId>,
-    /// On whose behalf its steps run.
-    pub(super) origin: Arc<StepOrigin>,
     /// Set before its steps are cancelled: one that begins in this very moment ends by itself.
     is_over: AtomicBool,
     pub(super) birth: Birth,
     /// Graphs that are being compiled: the session must not be taken for one without graphs.
     registering: AtomicUsize,
-    /// What kernels do between steps; paused while the user is away.
-    pub(super) background: Arc<Background>,
     clock: Clock,
     created: Instant,
     users: Users,
@@ -108,10 +105,10 @@ impl RegisteredGraph {
 }
 
 impl WorkerSession {
-    /// The session that `new` describes, on this device, with these resources and peers.
+    /// The session that `new` describes, on this device, with these resources, threads and peers.
     pub(super) fn new(
         new: NewWorkerSession,
-        View { device, resources, peers }: View,
+        View { device, resources, threads, peers }: View,
         birth: Birth,
         clock: Clock,
     ) -> WorkerSession {
@@ -122,12 +119,18 @@ impl WorkerSession {
             incarnation: master.incarnation as u64,
             session: handle.clone(),
         };
+        let context = SessionContext {
+            origin: Arc::new(origin),
+            device: device.to_string().into(),
+            resources,
+            threads,
+            background: Arc::default(),
+        };
         WorkerSession {
             handle,
-            device_text: device.to_string().into(),
+            context: Arc::new(context),
             task_prefix: format!("{}/", device.task_name()),
             device,
-            resources,
             peers,
             kernels: Kernels::for_foreign_graphs(),
             graphs: Mutex::default(),
@@ -135,11 +138,9 @@ impl WorkerSession {
             owner: connection.as_ref().map(Connection::origin),
             master,
             client,
-            origin: Arc::new(origin),
             is_over: AtomicBool::new(false),
             birth,
             registering: AtomicUsize::new(0),
-            background: Arc::default(),
             created: clock.now(),
             users: Users::new(connection, PATIENCE, clock.clone()),
             clock,
@@ -182,7 +183,7 @@ impl WorkerSession {
 
     /// A partition may only use this task's device, by its full or one of its short names.
     fn check_device(&self, name: &str) -> Result<()> {
-        let is_known = name == &*self.device_text
+        let is_known = name == &*self.context.device
             || matches!(name, "/device:CPU:0" | "CPU:0")
             || (name.starts_with(&self.task_prefix)
                 && name.parse::<DeviceName>().is_ok_and(|device| device == self.device));
@@ -190,7 +191,7 @@ impl WorkerSession {
             is_known,
             InvalidArgument,
             "'{name}' is an unknown device: this task has {}",
-            self.device_text
+            self.context.device
         );
         Ok(())
     }
@@ -199,7 +200,7 @@ impl WorkerSession {
         let graph = self.graphs.lock().get(handle).cloned().ok_or_else(|| {
             Status::aborted(format!(
                 "Graph handle is not found: {handle}. Possibly, this worker ({}) was restarted; create the session anew",
-                self.device_text
+                self.context.device
             ))
         })?;
         if self.birth == Birth::Nameless {
@@ -263,7 +264,7 @@ impl WorkerSession {
     /// Notes that the session is in use, and by whom.
     pub(super) fn touch(&self, connection: Option<&Connection>) {
         self.users.touch(connection);
-        self.background.resume();
+        self.context.background.resume();
     }
 
     /// The connections of its master.

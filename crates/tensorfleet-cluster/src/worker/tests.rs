@@ -155,7 +155,7 @@ async fn a_session_rests_while_its_master_is_gone_and_goes_on_when_it_comes_back
     let (connection, guard) = Connection::new(Peer::Process(None));
     open(&worker, "s", Some(connection));
     let session = SessionRef { handle: "s", is_created: true, connection: None };
-    let is_paused = || worker.sessions.read()["s"].background.is_paused();
+    let is_paused = || worker.sessions.read()["s"].context.background.is_paused();
     worker.sweep();
     assert!(!is_paused());
     drop(guard);

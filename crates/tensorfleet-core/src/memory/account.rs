@@ -87,7 +87,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        USED_BYTES.fetch_sub(self.0, Relaxed);
+        give_back(self.0);
     }
 }
 
@@ -144,7 +144,7 @@ impl Kept {
 
     /// Holds nothing any more.
     pub fn clear(&mut self) {
-        USED_BYTES.fetch_sub(std::mem::take(&mut self.charged), Relaxed);
+        give_back(std::mem::take(&mut self.charged));
         self.held = 0;
     }
 }
@@ -160,6 +160,13 @@ impl Clone for Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// Takes charged bytes off the account. Many have none, and the counter is everybody's.
+fn give_back(bytes: usize) {
+    if bytes > 0 {
+        USED_BYTES.fetch_sub(bytes, Relaxed);
     }
 }
 

@@ -105,7 +105,7 @@ impl Drop for Generating {
     fn drop(&mut self) {
         let Walk::Going(state, mut ctx) = std::mem::replace(&mut self.walk, Walk::Ended) else { return };
         ctx.cancellation = Arc::new(Cancellation::new());
-        let (finalize, threads) = (self.dataset.finalize.clone(), ctx.threads.clone());
+        let (finalize, threads) = (self.dataset.finalize.clone(), ctx.session.threads.clone());
         // What the function frees is freed with its process, if it cannot be called any more.
         let _ = threads.input().spawn(move || {
             let _ = finalize.call(&ctx, state);

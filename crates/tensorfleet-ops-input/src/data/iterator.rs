@@ -89,7 +89,7 @@ impl IteratorResource {
         }
         let done = Arc::new(Mutex::new(Some(done)));
         let answer = done.clone();
-        let threads = ctx.threads.clone();
+        let threads = ctx.session.threads.clone();
         let pull = move || {
             let mut guard = Answer(answer);
             let result = walk.state.lock().next(&ctx);

@@ -104,11 +104,12 @@ fn anonymous(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (spec, name) = (ElementSpec::of(node)?, node.name().to_string());
     let has_deleter = node.outputs.len() == 2;
     Ok(KernelBox::from_fn(move |ctx| {
-        let resources = &ctx.step.resources;
+        let resources = &ctx.step.session.resources;
         let name = resources.private_name(&name);
         resources.get_or_create("", &name, || Ok(IteratorResource::new(Some(spec.clone()))))?;
         let container = resources.container("");
-        let handle = ResourceHandle::new(&ctx.step.device, container, &name, IteratorResource::kind());
+        let handle =
+            ResourceHandle::new(&ctx.step.session.device, container, &name, IteratorResource::kind());
         ctx.set_output(0, Tensor::resource(handle));
         if has_deleter {
             ctx.set_output(1, Tensor::from_variants(vec![Variant::from_object(Deleter)], &[])?);
@@ -120,7 +121,7 @@ fn anonymous(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn delete(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let handle = handle_in(ctx.input(0)?)?;
-        ctx.step.resources.remove::<IteratorResource>(handle.container(), handle.name());
+        ctx.step.session.resources.remove::<IteratorResource>(handle.container(), handle.name());
         Ok(())
     }))
 }
@@ -159,7 +160,7 @@ impl OneShot {
                     "The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.",
                 ));
             };
-            let iterator: Arc<IteratorResource> = step.resources.lookup(&handle_in(&handle)?)?;
+            let iterator: Arc<IteratorResource> = step.session.resources.lookup(&handle_in(&handle)?)?;
             iterator.begin(from_tensor(dataset)?)?;
             *has_begun = true;
         }
@@ -173,7 +174,7 @@ impl AsyncKernel for OneShotKernel {
             return done(self.0.handle(&ctx.step).map(|handle| tensor_outputs([handle])), resume);
         }
         let one_shot = self.0.clone();
-        let threads = ctx.step.threads.clone();
+        let threads = ctx.step.session.threads.clone();
         on_waiting_thread(&threads, done, move || one_shot.begin(&ctx.step).map(|handle| vec![handle]));
     }
 }
@@ -249,7 +250,7 @@ impl AsyncKernel for GetNext {
 fn to_string_handle(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let handle = handle_in(ctx.input(0)?)?;
-        ctx.step.resources.lookup::<IteratorResource>(&handle)?;
+        ctx.step.session.resources.lookup::<IteratorResource>(&handle)?;
         ctx.set_output(0, Tensor::string(Bytes::from(handle.to_proto().encode_to_vec())));
         Ok(())
     }))
@@ -263,14 +264,14 @@ fn from_string_handle(node: &NodeSpec<'_>) -> Result<KernelBox> {
             Status::invalid_argument("Could not parse string_handle as a valid ResourceHandle")
         })?;
         let handle = ResourceHandle::from_proto(&proto)?;
-        if !handle.device().is_empty() && handle.device() != &*ctx.step.device {
+        if !handle.device().is_empty() && handle.device() != &*ctx.step.session.device {
             return Err(Status::invalid_argument(format!(
                 "Attempted create an iterator on device \"{}\" from handle defined on device \"{}\"",
-                ctx.step.device,
+                ctx.step.session.device,
                 handle.device()
             )));
         }
-        let iterator = ctx.step.resources.lookup::<IteratorResource>(&handle)?;
+        let iterator = ctx.step.session.resources.lookup::<IteratorResource>(&handle)?;
         if !spec.dtypes.is_empty() {
             iterator.check(&spec)?;
         }

@@ -189,7 +189,7 @@ impl Prefetching {
         let Some(input) = self.input.take() else { return Ok(()) };
         let shared = &self.shared;
         let (producer, context) = (shared.clone(), ctx.cancelled_by(shared.cancellation.clone()));
-        ctx.threads.input().spawn(move || producer.fill(input, &context))
+        ctx.session.threads.input().spawn(move || producer.fill(input, &context))
     }
 }
 
@@ -290,13 +290,13 @@ mod tests {
         let is_there = Arc::new(());
         let numbers = Numbers { next: 0, _is_there: is_there.clone() };
         let mut ahead = Prefetching::new(Box::new(numbers), usize::MAX);
-        ctx.background.pause();
+        ctx.session.background.pause();
         ahead.start(&ctx).unwrap();
         assert_eq!(ahead.shared.state.lock().buffer.len(), 0);
-        ctx.background.resume();
+        ctx.session.background.resume();
         let first = ahead.next(&ctx).unwrap().unwrap();
         assert_eq!(first[0], Tensor::scalar(0i64));
-        ctx.background.pause();
+        ctx.session.background.pause();
         // Its thread ends and lets go of the input, although nobody comes back.
         drop(ahead);
         let begun = tensorfleet_core::clock::Stopwatch::start();

@@ -83,7 +83,7 @@ impl AsyncKernel for Reduce {
             Ok(prepared) => prepared,
             Err(status) => return done(Err(status), resume),
         };
-        let (step, spec, threads) = (ctx.step.clone(), self.spec.clone(), ctx.step.threads.clone());
+        let (step, spec, threads) = (ctx.step.clone(), self.spec.clone(), ctx.step.session.threads.clone());
         on_waiting_thread(&threads, done, move || {
             let context = CallContext::of_step(&step);
             let mut iterator = dataset.iterate(Nesting::default())?;
@@ -112,7 +112,7 @@ impl AsyncKernel for SingleElement {
             Ok(dataset) => dataset,
             Err(status) => return done(Err(status), resume),
         };
-        let (step, spec, threads) = (ctx.step.clone(), self.0.clone(), ctx.step.threads.clone());
+        let (step, spec, threads) = (ctx.step.clone(), self.0.clone(), ctx.step.session.threads.clone());
         on_waiting_thread(&threads, done, move || {
             let context = CallContext::of_step(&step);
             let mut iterator = dataset.iterate(Nesting::default())?;

@@ -266,7 +266,7 @@ impl DatasetIterator for Skipping {
 /// Loops over elements that nobody gets to see end when nobody waits for the next any more, and rest while the session's
 /// user is away.
 pub(super) fn check_wanted(ctx: &CallContext) -> Result<()> {
-    ctx.background.wait_while_paused(&ctx.cancellation);
+    ctx.session.background.wait_while_paused(&ctx.cancellation);
     if !ctx.cancellation.is_cancelled() {
         return Ok(());
     }

@@ -286,7 +286,7 @@ impl DatasetIterator for Shuffling {
 
 fn dummy(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
-        ctx.set_output(0, Tensor::resource(ResourceHandle::new(&ctx.step.device, "", "dummy", "")));
+        ctx.set_output(0, Tensor::resource(ResourceHandle::new(&ctx.step.session.device, "", "dummy", "")));
         Ok(())
     }))
 }
@@ -299,11 +299,15 @@ fn anonymous_generator(node: &NodeSpec<'_>) -> Result<KernelBox> {
             scalar(ctx, 1, "seed2")?,
             scalar(ctx, 2, "reshuffle")?,
         )?;
-        let resources = &ctx.step.resources;
+        let resources = &ctx.step.session.resources;
         let name = resources.private_name(&name);
         resources.get_or_create("", &name, || Ok(generator))?;
-        let handle =
-            ResourceHandle::new(&ctx.step.device, resources.container(""), &name, SeedGenerator::kind());
+        let handle = ResourceHandle::new(
+            &ctx.step.session.device,
+            resources.container(""),
+            &name,
+            SeedGenerator::kind(),
+        );
         ctx.set_output(0, Tensor::resource(handle));
         ctx.set_output(
             1,
@@ -316,7 +320,7 @@ fn anonymous_generator(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn delete_generator(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let handle = tensorfleet_kernel::kernel::handle_in(ctx.input(0)?)?;
-        ctx.step.resources.remove::<SeedGenerator>(handle.container(), handle.name());
+        ctx.step.session.resources.remove::<SeedGenerator>(handle.container(), handle.name());
         Ok(())
     }))
 }

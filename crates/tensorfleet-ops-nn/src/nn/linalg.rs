@@ -7,7 +7,8 @@ use num_traits::{One, Zero};
 use tensorfleet_core::{Dim, Element, PartialShape, Result, Shape, Tensor, bail, ensure, memory};
 
 use tensorfleet_kernel::Work;
-use tensorfleet_kernel::kernel::KernelBox;
+use tensorfleet_kernel::cancellation::Cancellation;
+use tensorfleet_kernel::kernel::{Context, KernelBox};
 use tensorfleet_kernel::node_spec::NodeSpec;
 use tensorfleet_kernel::op::{Cost, Op};
 use tensorfleet_kernel::shape_context::{ShapeContext, broadcast_shapes};
@@ -151,10 +152,11 @@ struct Factors<T> {
 
 impl<T: Scalar> Factors<T> {
     /// Gaussian elimination with the largest pivot of each column.
-    fn of(matrix: &[T], size: usize) -> Result<Factors<T>> {
+    fn of(matrix: &[T], size: usize, cancellation: &Cancellation) -> Result<Factors<T>> {
         let (elements, order) = (memory::copy_of(matrix)?, memory::collect(0..size)?);
         let mut factors = Factors { size, elements, order, is_odd: false };
         for step in 0..size {
+            cancellation.check()?;
             factors.bring_pivot(step);
             let (above, below) = factors.elements.split_at_mut((step + 1) * size);
             let pivot_row = &above[step * size..];
@@ -201,12 +203,12 @@ impl<T: Scalar> Factors<T> {
     }
 
     /// Solves `A x = rhs`; both have `cols` columns.
-    fn solve(&self, rhs: &[T], cols: usize, out: &mut [T]) {
+    fn solve(&self, rhs: &[T], cols: usize, out: &mut [T], cancellation: &Cancellation) -> Result<()> {
         for (row, &source) in self.order.iter().enumerate() {
             out[row * cols..][..cols].copy_from_slice(&rhs[source * cols..][..cols]);
         }
-        eliminate(&self.elements, self.size, Triangle::LowerUnit, out, cols);
-        eliminate(&self.elements, self.size, Triangle::Upper, out, cols);
+        eliminate(&self.elements, self.size, Triangle::LowerUnit, out, cols, cancellation)?;
+        eliminate(&self.elements, self.size, Triangle::Upper, out, cols, cancellation)
     }
 }
 
@@ -220,8 +222,16 @@ enum Triangle {
 }
 
 /// Solves a triangular system in place, row by row.
-fn eliminate<T: Scalar>(matrix: &[T], size: usize, triangle: Triangle, rhs: &mut [T], cols: usize) {
+fn eliminate<T: Scalar>(
+    matrix: &[T],
+    size: usize,
+    triangle: Triangle,
+    rhs: &mut [T],
+    cols: usize,
+    cancellation: &Cancellation,
+) -> Result<()> {
     for step in 0..size {
+        cancellation.check()?;
         let row = if triangle == Triangle::Upper { size - 1 - step } else { step };
         let known = if triangle == Triangle::Upper { row + 1..size } else { 0..row };
         for other in known {
@@ -235,6 +245,7 @@ fn eliminate<T: Scalar>(matrix: &[T], size: usize, triangle: Triangle, rhs: &mut
             rhs[row * cols..][..cols].iter_mut().for_each(|x| *x = *x / pivot);
         }
     }
+    Ok(())
 }
 
 /// The conjugate transpose.
@@ -248,7 +259,8 @@ fn cholesky(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let size = square_size(input.shape())?;
         let mut output = input.deep_copy()?;
         if output.num_elements() > 0 {
-            output.make_mut::<T>()?.chunks_mut(size * size).for_each(|matrix| factorise(matrix, size));
+            let mut matrices = output.make_mut::<T>()?.chunks_mut(size * size);
+            matrices.try_for_each(|matrix| factorise(matrix, size, &ctx.step.cancellation))?;
         }
         ctx.set_output(0, output);
         Ok(())
@@ -256,8 +268,9 @@ fn cholesky(node: &NodeSpec<'_>) -> Result<KernelBox> {
 }
 
 /// Replaces a matrix by its Cholesky factor, reading the lower triangle only. NaN where it is not positive definite.
-fn factorise<T: Scalar>(matrix: &mut [T], size: usize) {
+fn factorise<T: Scalar>(matrix: &mut [T], size: usize, cancellation: &Cancellation) -> Result<()> {
     for row in 0..size {
+        cancellation.check()?;
         for col in 0..=row {
             let dot = (0..col)
                 .fold(T::zero(), |sum, k| sum + matrix[row * size + k] * matrix[col * size + k].conj());
@@ -270,21 +283,22 @@ fn factorise<T: Scalar>(matrix: &mut [T], size: usize) {
         }
         matrix[row * size + row + 1..(row + 1) * size].fill(T::zero());
     }
+    Ok(())
 }
 
 fn inverse(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let adjoint_too: bool = node.attr("adjoint")?;
     for_scalars!(node, T => Ok(KernelBox::from_fn(move |ctx| {
         let input = ctx.input(0)?;
-        let size = square_size(input.shape())?;
+        let (size, cancellation) = (square_size(input.shape())?, &ctx.step.cancellation);
         let elements = input.as_slice::<T>()?;
         let identity: Vec<T> = memory::collect((0..size * size).map(|at| if at / size == at % size { T::one() } else { T::zero() }))?;
         let output = Tensor::build::<T>(input.shape().clone(), |out| {
             let count = (size * size).max(1);
             for (matrix, out) in elements.chunks(count).zip(out.chunks_mut(count)) {
-                let factors = if adjoint_too { Factors::of(&adjoint(matrix, size)?, size)? } else { Factors::of(matrix, size)? };
+                let factors = if adjoint_too { Factors::of(&adjoint(matrix, size)?, size, cancellation)? } else { Factors::of(matrix, size, cancellation)? };
                 factors.check("Input is not invertible.")?;
-                factors.solve(&identity, size, out);
+                factors.solve(&identity, size, out, cancellation)?;
             }
             Ok(())
         })?;
@@ -295,16 +309,18 @@ fn inverse(node: &NodeSpec<'_>) -> Result<KernelBox> {
 
 /// For each matrix of a batch: the sign of its determinant and the logarithm of its magnitude, and the product.
 fn for_each_determinant<T: Scalar>(
-    input: &Tensor,
+    ctx: &Context<'_>,
     mut each: impl FnMut(usize, &Factors<T>),
 ) -> Result<Shape> {
+    let input = ctx.input(0)?;
     let size = square_size(input.shape())?;
     let batch = Shape::new(&input.shape()[..input.shape().rank() - 2])?;
     // Matrices without elements take no memory, their determinants do.
     Tensor::allocate(T::DTYPE, batch.clone())?;
     let elements = input.as_slice::<T>()?;
     for at in 0..batch.num_elements() {
-        each(at, &Factors::of(&elements[at * size * size..(at + 1) * size * size], size)?);
+        let matrix = &elements[at * size * size..(at + 1) * size * size];
+        each(at, &Factors::of(matrix, size, &ctx.step.cancellation)?);
     }
     Ok(batch)
 }
@@ -312,7 +328,7 @@ fn for_each_determinant<T: Scalar>(
 fn determinant(node: &NodeSpec<'_>) -> Result<KernelBox> {
     for_scalars!(node, T => Ok(KernelBox::from_fn(|ctx| {
         let mut values = Vec::new();
-        let shape = for_each_determinant::<T>(ctx.input(0)?, |_, factors| {
+        let shape = for_each_determinant::<T>(ctx, |_, factors| {
             let product = factors.diagonal().fold(T::one(), |product, pivot| product * pivot);
             values.push(if factors.is_odd { -product } else { product });
         })?;
@@ -324,7 +340,7 @@ fn determinant(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn log_determinant(node: &NodeSpec<'_>) -> Result<KernelBox> {
     for_scalars!(node, T => Ok(KernelBox::from_fn(|ctx| {
         let (mut signs, mut logs) = (Vec::new(), Vec::new());
-        let shape = for_each_determinant::<T>(ctx.input(0)?, |_, factors| {
+        let shape = for_each_determinant::<T>(ctx, |_, factors| {
             let (mut sign, mut log) = (if factors.is_odd { -T::one() } else { T::one() }, T::zero());
             for pivot in factors.diagonal() {
                 let magnitude = T::real(pivot.abs());
@@ -352,7 +368,7 @@ fn solve(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let adjoint_too: bool = node.attr("adjoint")?;
     for_scalars!(node, T => Ok(KernelBox::from_fn(move |ctx| {
         let (matrix, rhs) = (ctx.input(0)?, ctx.input(1)?);
-        let size = square_size(matrix.shape())?;
+        let (size, cancellation) = (square_size(matrix.shape())?, &ctx.step.cancellation);
         let cols = rhs_size(rhs.shape(), size)?;
         let rank = matrix.shape().rank();
         ensure!(
@@ -367,9 +383,9 @@ fn solve(node: &NodeSpec<'_>) -> Result<KernelBox> {
             }
             let sides = sides.chunks(size * cols).zip(out.chunks_mut(size * cols));
             for (matrix, (rhs, out)) in matrices.chunks(size * size).zip(sides) {
-                let factors = if adjoint_too { Factors::of(&adjoint(matrix, size)?, size)? } else { Factors::of(matrix, size)? };
+                let factors = if adjoint_too { Factors::of(&adjoint(matrix, size)?, size, cancellation)? } else { Factors::of(matrix, size, cancellation)? };
                 factors.check("Input matrix is not invertible.")?;
-                factors.solve(rhs, cols, out);
+                factors.solve(rhs, cols, out, cancellation)?;
             }
             Ok(())
         })?;
@@ -382,7 +398,7 @@ fn triangular_solve(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let (lower, adjoint_too): (bool, bool) = (node.attr("lower")?, node.attr("adjoint")?);
     for_scalars!(node, T => Ok(KernelBox::from_fn(move |ctx| {
         let (matrix, rhs) = (ctx.input(0)?, ctx.input(1)?);
-        let size = square_size(matrix.shape())?;
+        let (size, cancellation) = (square_size(matrix.shape())?, &ctx.step.cancellation);
         let cols = rhs_size(rhs.shape(), size)?;
         let batch_of = |shape: &Shape| PartialShape::new(shape[..shape.rank() - 2].iter().map(|&dim| Some(dim)));
         let batch = broadcast_shapes(&batch_of(matrix.shape()), &batch_of(rhs.shape()))?;
@@ -398,9 +414,9 @@ fn triangular_solve(node: &NodeSpec<'_>) -> Result<KernelBox> {
                 out.copy_from_slice(&sides[broadcast_index(at, &batch, rhs.shape()) * size * cols..][..size * cols]);
                 let triangle = if lower != adjoint_too { Triangle::Lower } else { Triangle::Upper };
                 if adjoint_too {
-                    eliminate(&adjoint(matrix, size)?, size, triangle, out, cols);
+                    eliminate(&adjoint(matrix, size)?, size, triangle, out, cols, cancellation)?;
                 } else {
-                    eliminate(matrix, size, triangle, out, cols);
+                    eliminate(matrix, size, triangle, out, cols, cancellation)?;
                 }
             }
             Ok(())

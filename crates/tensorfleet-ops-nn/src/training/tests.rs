@@ -151,6 +151,7 @@ fn every_rule_agrees_with_tensorflow_in_every_form() {
 
 fn handle_of(step: &StepContext, variable: &Variable) -> Tensor {
     let shared = step
+        .session
         .resources
         .get_or_create("", variable.name(), || Ok(Variable::new(variable.name(), variable.dtype())));
     shared.unwrap().assign(variable.read().unwrap().deep_copy().unwrap());
@@ -158,7 +159,7 @@ fn handle_of(step: &StepContext, variable: &Variable) -> Tensor {
 }
 
 fn resource(step: &StepContext, name: &str) -> Arc<Variable> {
-    step.resources.get("", name).unwrap()
+    step.session.resources.get("", name).unwrap()
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn apply_dense(node: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(move |ctx| {
         let accumulator = ctx.resource::<Accumulator>(0)?;
         let local_step = scalar(ctx.input(1)?, "local_step")?;
-        let offer = Offer { origin: ctx.step.origin.clone(), local_step, once_per_member };
+        let offer = Offer { origin: ctx.step.session.origin.clone(), local_step, once_per_member };
         accumulator.apply_dense(&offer, ctx.take_input(2)?.kept()?, ctx.resume)
     }))
 }
@@ -152,7 +152,7 @@ fn apply_sparse(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let (indices, values) = (ctx.take_input(2)?.kept()?, ctx.take_input(3)?.kept()?);
         let shape = ctx.input(4)?.as_slice::<i64>()?;
         let shape = has_known_shape.then(|| shape.to_vec());
-        let offer = Offer { origin: ctx.step.origin.clone(), local_step, once_per_member };
+        let offer = Offer { origin: ctx.step.session.origin.clone(), local_step, once_per_member };
         accumulator.apply_sparse(&offer, SparseGradient { indices, values, shape }, ctx.resume)
     }))
 }
@@ -172,8 +172,8 @@ impl TakeKernel {
         let asked = Asked {
             required: required as usize,
             patience: self.patience,
-            origin: ctx.step.origin.clone(),
-            threads: ctx.step.threads.clone(),
+            origin: ctx.step.session.origin.clone(),
+            threads: ctx.step.session.threads.clone(),
         };
         Ok((accumulator, asked))
     }

@@ -73,7 +73,7 @@ impl<R: Resource> Owner<R> {
         if let Some(place) = self.place.get() {
             return Ok(place.handle.clone());
         }
-        let resources = &step.resources;
+        let resources = &step.session.resources;
         let container = resources.container(&self.container).to_string();
         let name = if self.shared_name.is_empty() {
             resources.private_name(&self.node)
@@ -84,7 +84,7 @@ impl<R: Resource> Owner<R> {
         let handle = if self.as_strings {
             Tensor::from_strings(vec![Bytes::from(container.clone()), Bytes::from(name.clone())], &[2])?
         } else {
-            Tensor::resource(ResourceHandle::new(&step.device, &container, &name, R::kind()))
+            Tensor::resource(ResourceHandle::new(&step.session.device, &container, &name, R::kind()))
         };
         let place = Place { handle: handle.clone(), container, name, resources: resources.clone() };
         // Nobody else sets it: `making` is held.

@@ -101,10 +101,10 @@ fn var_handle(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let handle = OnceLock::new();
     Ok(KernelBox::from_fn(move |ctx| {
         let make = || {
-            let container = ctx.step.resources.container(&container);
+            let container = ctx.step.session.resources.container(&container);
             let types = vec![(dtype, shape.clone())];
             Tensor::resource(ResourceHandle::with_types(
-                &ctx.step.device,
+                &ctx.step.session.device,
                 container,
                 &name,
                 Variable::kind(),
@@ -124,7 +124,7 @@ fn disable_copy_on_read(_: &NodeSpec<'_>) -> Result<KernelBox> {
 fn is_initialized(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::from_fn(|ctx| {
         let handle = handle_in(ctx.input(0)?)?;
-        let variable = ctx.step.resources.get::<Variable>(handle.container(), handle.name());
+        let variable = ctx.step.session.resources.get::<Variable>(handle.container(), handle.name());
         let initialized = variable.is_some_and(|variable| variable.is_initialized());
         ctx.set_output(0, Tensor::scalar(initialized));
         Ok(())
@@ -134,7 +134,7 @@ fn is_initialized(_: &NodeSpec<'_>) -> Result<KernelBox> {
 /// The value of the variable in input `index`, with the errors of ops that read.
 fn value_of(ctx: &Context<'_>, index: usize) -> Result<Tensor> {
     let handle = handle_in(ctx.input(index)?)?;
-    let found = ctx.step.resources.get::<Variable>(handle.container(), handle.name());
+    let found = ctx.step.session.resources.get::<Variable>(handle.container(), handle.name());
     found.and_then(|variable| variable.snapshot()).ok_or_else(|| cannot_find(&handle))
 }
 
@@ -170,7 +170,7 @@ fn assign(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let handle = handle_in(ctx.input(0)?)?;
         let value = ctx.take_input(1)?.kept()?;
         let make = || Ok(Variable::new(handle.name(), value.dtype()));
-        let variable = ctx.step.resources.get_or_create(handle.container(), handle.name(), make)?;
+        let variable = ctx.step.session.resources.get_or_create(handle.container(), handle.name(), make)?;
         ensure!(
             variable.dtype() == value.dtype(),
             InvalidArgument,
@@ -265,7 +265,7 @@ fn destroy(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let ignore: bool = node.attr("ignore_lookup_error")?;
     Ok(KernelBox::from_fn(move |ctx| {
         let handle = handle_in(ctx.input(0)?)?;
-        let found = ctx.step.resources.remove::<Variable>(handle.container(), handle.name());
+        let found = ctx.step.session.resources.remove::<Variable>(handle.container(), handle.name());
         ensure!(
             found || ignore,
             NotFound,

@@ -142,7 +142,7 @@ fn make(node: &NodeSpec<'_>) -> Result<KernelBox> {
         let handle = if as_strings {
             Tensor::from_strings(vec![Bytes::from(CONTAINER), Bytes::from(name)], &[2])?
         } else {
-            Tensor::resource(ResourceHandle::new(&ctx.step.device, CONTAINER, &name, Stack::kind()))
+            Tensor::resource(ResourceHandle::new(&ctx.step.session.device, CONTAINER, &name, Stack::kind()))
         };
         ctx.set_output(0, handle);
         Ok(())

@@ -293,7 +293,7 @@ impl Area {
 
     fn find(&self, step: &StepContext) -> Result<Arc<Staging>> {
         let make = || Ok(Staging::new(&self.name, self.capacity, self.memory_limit));
-        step.resources.get_or_create(&self.container, &self.name, make)
+        step.session.resources.get_or_create(&self.container, &self.name, make)
     }
 }
 

@@ -107,7 +107,7 @@ fn gather_shape(ctx: &ShapeContext<'_>) -> Result<Vec<PartialShape>> {
 }
 
 fn handle(ctx: &Context<'_>, name: &str) -> Tensor {
-    Tensor::resource(ResourceHandle::new(&ctx.step.device, CONTAINER, name, TensorArray::kind()))
+    Tensor::resource(ResourceHandle::new(&ctx.step.session.device, CONTAINER, name, TensorArray::kind()))
 }
 
 fn array_in(ctx: &Context<'_>) -> Result<Arc<TensorArray>> {

@@ -96,7 +96,7 @@ fn variable(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let shape: PartialShape = node.attr("shape")?;
     Ok(KernelBox::from_fn(move |ctx| {
         let make = || Ok(Variable::with_shape(&name, dtype, shape.clone()));
-        let variable = ctx.step.resources.get_or_create(&container, &name, make)?;
+        let variable = ctx.step.session.resources.get_or_create(&container, &name, make)?;
         ensure!(
             variable.dtype() == dtype,
             Internal,

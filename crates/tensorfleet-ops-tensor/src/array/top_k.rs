@@ -1,8 +1,9 @@
 //! The largest elements of rows: TopK, TopKV2, InTopK, InTopKV2.
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 
-use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Tensor, ensure, memory};
+use tensorfleet_core::{DType, Element, PartialShape, Result, Shape, Status, Tensor, ensure, memory};
 
 use super::axes::{at_least_rank, integer, integers, one, with_dim};
 use tensorfleet_kernel::Work;
@@ -89,10 +90,9 @@ fn top_k<T: Element + PartialOrd>(ctx: &mut Context<'_>, k: i64, index_type: DTy
         let rows = input.as_slice::<T>()?.chunks_exact(columns);
         let outs =
             values.make_mut::<T>()?.chunks_exact_mut(k).zip(indices.make_mut::<i64>()?.chunks_exact_mut(k));
-        let mut order: Vec<usize> = memory::vec_with_room(columns)?;
+        let mut order = Vec::new();
         for (row, (values, indices)) in rows.zip(outs) {
-            ctx.check_cancelled()?;
-            largest(row, k, &mut order);
+            largest(row, k, RUN, &mut order, || ctx.check_cancelled())?;
             for ((value, index), &from) in values.iter_mut().zip(indices).zip(&order) {
                 (*value, *index) = (row[from], from as i64);
             }
@@ -103,20 +103,74 @@ fn top_k<T: Element + PartialOrd>(ctx: &mut Context<'_>, k: i64, index_type: DTy
     Ok(())
 }
 
-/// The places of the `k` largest elements, largest first, the lower place first among equals.
-fn largest<T: PartialOrd>(row: &[T], k: usize, order: &mut Vec<usize>) {
+/// How many elements are ordered before the next look whether anybody waits for them: a tenth of a second.
+const RUN: usize = 1 << 20;
+
+/// Finds the places of the `k` largest elements, largest first, the lower place first among equals. A long row is ordered in
+/// runs of `run` elements, which are then merged; `check` is asked before each.
+fn largest<T: PartialOrd>(
+    row: &[T],
+    k: usize,
+    run: usize,
+    order: &mut Vec<usize>,
+    check: impl Fn() -> Result<()>,
+) -> Result<()> {
     let compare = |&a: &usize, &b: &usize| descending(&row[a], &row[b]).then(a.cmp(&b));
-    order.clear();
-    if k == 1 {
-        order.extend((0..row.len()).min_by(compare));
-        return;
+    let mut runs = VecDeque::new();
+    for first in (0..row.len()).step_by(run) {
+        check()?;
+        let mut places = if runs.is_empty() { std::mem::take(order) } else { Vec::new() };
+        places.clear();
+        let range = first..(first + run).min(row.len());
+        if k == 1 {
+            places.extend(range.min_by(compare));
+        } else {
+            memory::make_room(&mut places, range.len())?;
+            places.extend(range);
+            if k < places.len() {
+                places.select_nth_unstable_by(k - 1, compare);
+                places.truncate(k);
+            }
+            places.sort_unstable_by(compare);
+        }
+        if row.len() > run {
+            // Many runs with a few places each must not keep the room of whole ones.
+            places.shrink_to_fit();
+        }
+        runs.push_back(places);
     }
-    order.extend(0..row.len());
-    if k < row.len() {
-        order.select_nth_unstable_by(k - 1, compare);
-        order.truncate(k);
+    while let Some(left) = runs.pop_front() {
+        match runs.pop_front() {
+            Some(right) => runs.push_back(merged(&left, &right, k, run, compare, &check)?),
+            None => *order = left,
+        }
     }
-    order.sort_unstable_by(compare);
+    Ok(())
+}
+
+/// The first `k` of two ordered lists.
+fn merged(
+    left: &[usize],
+    right: &[usize],
+    k: usize,
+    run: usize,
+    compare: impl Fn(&usize, &usize) -> Ordering,
+    check: impl Fn() -> Result<()>,
+) -> Result<Vec<usize>> {
+    let len = (left.len() + right.len()).min(k);
+    let mut out = memory::vec_with_room(len)?;
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    while out.len() < len {
+        if out.len() % run == 0 {
+            check()?;
+        }
+        let from_left = match (left.peek(), right.peek()) {
+            (Some(a), Some(b)) => compare(a, b).is_le(),
+            (a, _) => a.is_some(),
+        };
+        out.extend(if from_left { left.next() } else { right.next() });
+    }
+    Ok(out)
 }
 
 fn narrowed(indices: Tensor, dtype: DType) -> Result<Tensor> {
@@ -158,7 +212,7 @@ fn in_top_k_v2_kernel(_: &NodeSpec<'_>) -> Result<KernelBox> {
 fn in_top_k(ctx: &mut Context<'_>, k: i64) -> Result<()> {
     let (predictions, targets) = (ctx.input(0)?, ctx.input(1)?);
     let &[rows, classes] = predictions.shape().dims() else {
-        return Err(tensorfleet_core::Status::invalid_argument("predictions must be 2-dimensional"));
+        return Err(Status::invalid_argument("predictions must be 2-dimensional"));
     };
     ensure!(targets.shape().rank() == 1, InvalidArgument, "targets must be 1-dimensional");
     ensure!(
@@ -212,12 +266,38 @@ fn top_k_gradient(d: &mut Differential<'_>) -> Result<Grads> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::testing::test_op;
+
     use proptest::prelude::*;
 
     fn top_k(input: Tensor, k: i32) -> Result<Vec<Tensor>> {
         test_op("TopKV2").with_shape_check().attr("T", input.dtype()).input(input).input(k.into()).run()
+    }
+
+    #[test]
+    fn a_long_row_is_ordered_in_runs_with_looks_between_them() {
+        let row: Vec<f32> = (0..1000).map(|index| ((index * 7919) % 101) as f32).collect();
+        for k in [1, 2, 99, 500, 999, 1000] {
+            let (looks, mut whole, mut in_runs) = (Cell::new(0), Vec::new(), vec![7]);
+            let look = || {
+                looks.set(looks.get() + 1);
+                Ok(())
+            };
+            largest(&row, k, 1000, &mut whole, look).unwrap();
+            assert_eq!((whole.len(), looks.take()), (k, 1));
+            largest(&row, k, 64, &mut in_runs, look).unwrap();
+            assert_eq!(in_runs, whole);
+            assert!(looks.get() >= 1000 / 64 + 15, "{} looks", looks.get());
+            let gives_up = || match looks.replace(looks.get() - 1) {
+                0 => Err(Status::cancelled("the client is gone")),
+                _ => Ok(()),
+            };
+            looks.set(looks.get() - 1);
+            assert!(largest(&row, k, 64, &mut in_runs, gives_up).is_err(), "the last look counts, too");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) static OPS: &[Op] = &[
     Op::new("RandomUniformInt", "shape: T, minval: Tout, maxval: Tout -> output: Tout")
         .work(Work::Values(elements_of_shape::<0>))
         .attrs("seed: int = 0; seed2: int = 0; Tout: {int32, int64}; T: {int32, int64}")
-        .stateful()
+        .random()
         .shape(shape_of_value)
         .kernel(uniform_int),
     stateless("StatelessRandomUniform").not_differentiable().kernel(stateless_uniform),
@@ -46,7 +46,7 @@ pub(crate) static OPS: &[Op] = &[
 ];
 
 const fn seeded(name: &'static str) -> Op {
-    let op = Op::new(name, "shape: T -> output: dtype").attrs(SEEDED).stateful();
+    let op = Op::new(name, "shape: T -> output: dtype").attrs(SEEDED).random();
     op.shape(shape_of_value).work(Work::Values(elements_of_shape::<0>))
 }
 

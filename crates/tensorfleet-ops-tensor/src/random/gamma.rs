@@ -20,7 +20,7 @@ use tensorfleet_numeric::philox::{Philox, unit_f64};
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[Op::new("RandomGamma", "shape: S, alpha: T -> output: T")
     .attrs("seed: int = 0; seed2: int = 0; S: {int32, int64}; T: {half, float, double}")
-    .stateful()
+    .random()
     .shape(gamma_shape)
     .kernel(gamma)
     .gradient(gamma_gradient)

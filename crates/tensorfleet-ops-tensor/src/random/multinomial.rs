@@ -11,12 +11,15 @@ use tensorfleet_kernel::shape_context::ShapeContext;
 use tensorfleet_numeric::dispatch;
 use tensorfleet_numeric::philox::{Philox, Singles};
 
+/// How many samples are drawn before the next look whether anybody waits for them: some milliseconds.
+const BETWEEN_CHECKS: usize = 1 << 16;
+
 /// The family's table.
 pub(crate) static OPS: &[Op] = &[
     Op::new("Multinomial", "logits: T, num_samples: int32 -> output: output_dtype")
         .not_differentiable()
         .attrs("seed: int = 0; seed2: int = 0; T: real; output_dtype: {int32, int64} = int64")
-        .stateful()
+        .random()
         .shape(shape)
         .kernel(multinomial),
     Op::new("StatelessMultinomial", "logits: T, num_samples: int32, seed: Tseed -> output: output_dtype")
@@ -85,10 +88,13 @@ fn draw(ctx: &Context<'_>, dtype: DType, reserve: impl FnOnce(usize, usize) -> P
         for (row, picked) in wide.chunks_exact(classes).zip(picked.chunks_exact_mut(count)) {
             let cumulated = cumulate(row)?;
             let total = cumulated[classes - 1];
-            picked.fill_with(|| {
-                let wanted = singles.next_f64() * total;
-                cumulated.partition_point(|&sum| sum <= wanted) as i64
-            });
+            for picked in picked.chunks_mut(BETWEEN_CHECKS) {
+                ctx.check_cancelled()?;
+                picked.fill_with(|| {
+                    let wanted = singles.next_f64() * total;
+                    cumulated.partition_point(|&sum| sum <= wanted) as i64
+                });
+            }
         }
         Ok(())
     })?;

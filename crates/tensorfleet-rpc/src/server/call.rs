@@ -39,7 +39,8 @@ async fn answer_either(service: &Service, request: http::Request<HttpBody>) -> A
     let Service { handler, admission, connection } = service;
     let content_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     if !content_type.is_some_and(|value| value.starts_with(GRPC.as_bytes())) {
-        return answer_page(&**handler, request.method(), request.uri().path());
+        connection.unread.room(true).await;
+        return answer_page(connection, &**handler, request.method(), request.uri().path());
     }
     // Whatever a browser can be made to send comes by HTTP/1.
     if request.version() != Version::HTTP_2 {
@@ -110,9 +111,7 @@ async fn call(
     };
     let work = async {
         let message = receive(body, info, admitted).await.map_err(|status| status.context(method))?;
-        if !info.is_vital {
-            served.unread.room().await;
-        }
+        served.unread.room(info.is_vital).await;
         let (metadata, connection) = (head.headers, served.connection.clone());
         let request = Request { method: method.to_string(), metadata, deadline, connection, message };
         // Whatever was refused on the way of a call that has begun: this one may not be sent again.
@@ -129,16 +128,26 @@ async fn call(
 async fn receive(mut body: HttpBody, info: MethodInfo, admitted: &mut Admitted<'_>) -> Result<Incoming> {
     let clock = Clock::system();
     let mut reader = MessageReader::new(info.max_message_bytes, info.align, Trust::Arrived);
-    let mut pace = Pace::new(admitted.stall_timeout(), clock.now());
+    // Most messages are there as a whole: a clock is for those that are waited for.
+    let mut pace: Option<Pace> = None;
     loop {
-        let Ok(frame) = timeout(pace.left(clock.now()), body.frame()).await else {
-            pace.look(admitted.bytes(), clock.now())?;
-            continue;
+        let frame = match body.frame().now_or_never() {
+            Some(frame) => frame,
+            None => {
+                let pace = pace.get_or_insert_with(|| Pace::new(admitted.stall_timeout(), clock.now()));
+                let Ok(frame) = timeout(pace.left(clock.now()), body.frame()).await else {
+                    pace.look(admitted.bytes(), clock.now())?;
+                    continue;
+                };
+                frame
+            }
         };
         match frame {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
-                    pace.advanced(data.len(), clock.now());
+                    if let Some(pace) = &mut pace {
+                        pace.advanced(data.len(), clock.now());
+                    }
                     reader.push(data, |need| match need {
                         Need::Announced(len) => admitted.announce(len),
                         Need::Memory(bytes) => admitted.hold(bytes),
@@ -168,7 +177,7 @@ fn plain_text(status: StatusCode, text: &'static str) -> Answer {
     answer
 }
 
-fn answer_page(handler: &dyn Handler, method: &Method, path: &str) -> Answer {
+fn answer_page(served: &ServedConnection, handler: &dyn Handler, method: &Method, path: &str) -> Answer {
     if method != Method::GET {
         let mut answer = http::Response::new(ReplyBody::empty());
         *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
@@ -178,7 +187,7 @@ fn answer_page(handler: &dyn Handler, method: &Method, path: &str) -> Answer {
     let page = std::panic::catch_unwind(AssertUnwindSafe(|| handler.page(path)));
     match page {
         Ok(Some(page)) => {
-            let mut answer = http::Response::new(ReplyBody::page(page.body));
+            let mut answer = http::Response::new(ReplyBody::page(served.unread.count(page.body)));
             answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(page.content_type));
             answer
         }

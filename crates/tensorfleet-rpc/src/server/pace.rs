@@ -23,7 +23,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A message that begins `now`.
+    /// A message whose rest is waited for from `now` on.
     pub(super) fn new(window: Duration, now: Instant) -> Pace {
         Pace { window, ends: now + window, arrived: 0 }
     }

@@ -3,7 +3,7 @@
 //! An answer holds its tensors, by reference, until the last byte has left. A client that calls and does not read would
 //! make a server hold as much as it likes. So what waits to be read is counted, chunk by chunk, until the socket has taken
 //! it; and while a connection has more than its share, its further calls wait before they begin. They wait for nothing but
-//! their own client to read.
+//! their own client to read. Small answers count as well: a connection may have a quarter of a million calls open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-/// Smaller chunks are not counted: what they hold is bounded by the number of calls.
-const COUNT_FROM: usize = 64 << 10;
+/// What a chunk takes besides its bytes: its answer has a stream, a head and trailers.
+const CHUNK_BYTES: usize = 2 << 10;
+/// With this many chunks unread even calls wait that are answered however much there is.
+const MOST_CHUNKS: usize = 4096;
 /// A connection may always have this much unread, ...
 const LEAST_SHARE: usize = 1 << 20;
 /// ... and never more than this before further calls wait: enough to keep any network busy.
@@ -29,6 +31,7 @@ pub(super) struct AllUnread {
 /// The unread answers of one connection.
 pub(super) struct Unread {
     bytes: AtomicUsize,
+    chunks: AtomicUsize,
     read: Notify,
     all: Arc<AllUnread>,
 }
@@ -41,34 +44,38 @@ impl AllUnread {
 
     /// For one more connection.
     pub(super) fn connection(self: &Arc<Self>) -> Arc<Unread> {
-        Arc::new(Unread { bytes: AtomicUsize::new(0), read: Notify::new(), all: self.clone() })
+        let (bytes, chunks) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Unread { bytes, chunks, read: Notify::new(), all: self.clone() })
     }
 }
 
 impl Unread {
     /// Counts a chunk of an answer for as long as anybody holds it.
     pub(super) fn count(self: &Arc<Self>, chunk: Bytes) -> Bytes {
-        if chunk.len() < COUNT_FROM {
-            return chunk;
-        }
-        self.bytes.fetch_add(chunk.len(), Relaxed);
-        self.all.bytes.fetch_add(chunk.len(), Relaxed);
+        let bytes = chunk.len() + CHUNK_BYTES;
+        self.chunks.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.all.bytes.fetch_add(bytes, Relaxed);
         Bytes::from_owner(Counted { chunk, unread: self.clone() })
     }
 
-    /// Completes when the client has read enough for another call.
-    pub(super) async fn room(&self) {
-        while !self.has_room() {
+    /// Completes when the client has read enough for another call. One that `is_vital` waits only for a client that has very
+    /// many answers to read.
+    pub(super) async fn room(&self, is_vital: bool) {
+        while !self.has_room(is_vital) {
             let read = self.read.notified();
             // What was read before this began to wait is seen here.
-            if self.has_room() {
+            if self.has_room(is_vital) {
                 return;
             }
             read.await;
         }
     }
 
-    fn has_room(&self) -> bool {
+    fn has_room(&self, is_vital: bool) -> bool {
+        if is_vital && self.chunks.load(Relaxed) <= MOST_CHUNKS {
+            return true;
+        }
         let own = self.bytes.load(Relaxed);
         let left = self.all.limit.saturating_sub(self.all.bytes.load(Relaxed));
         own <= (left / SHARE).clamp(LEAST_SHARE, LARGEST_SHARE)
@@ -89,8 +96,10 @@ impl AsRef<[u8]> for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.unread.all.bytes.fetch_sub(self.chunk.len(), Relaxed);
-        self.unread.bytes.fetch_sub(self.chunk.len(), Relaxed);
+        let bytes = self.chunk.len() + CHUNK_BYTES;
+        self.unread.all.bytes.fetch_sub(bytes, Relaxed);
+        self.unread.bytes.fetch_sub(bytes, Relaxed);
+        self.unread.chunks.fetch_sub(1, Relaxed);
         self.unread.read.notify_waiters();
     }
 }
@@ -110,9 +119,9 @@ mod tests {
         let all = AllUnread::new(1 << 30);
         let (reader, hoarder) = (all.connection(), all.connection());
         let answers: Vec<Bytes> = (0..9).map(|_| hoarder.count(chunk(8 << 20))).collect();
-        assert!(hoarder.room().now_or_never().is_none());
-        assert!(reader.room().now_or_never().is_some());
-        let waiting = hoarder.room();
+        assert!(hoarder.room(false).now_or_never().is_none());
+        assert!(reader.room(false).now_or_never().is_some());
+        let waiting = hoarder.room(false);
         let read = async { drop(answers) };
         tokio::join!(waiting, read);
         assert_eq!(all.bytes.load(Relaxed), 0);
@@ -125,10 +134,27 @@ mod tests {
         let mut whole = connection.count(chunk(2 << 20));
         let rest = whole.split_off(1);
         drop(whole);
-        assert!(connection.room().now_or_never().is_none());
+        assert!(connection.room(false).now_or_never().is_none());
         drop(rest);
-        assert!(connection.room().now_or_never().is_some());
+        assert!(connection.room(false).now_or_never().is_some());
         assert_eq!(connection.count(chunk(100)).len(), 100);
-        assert_eq!(all.bytes.load(Relaxed), 0, "small ones are not counted");
+        assert_eq!(all.bytes.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn small_answers_count_and_vital_calls_wait_only_for_very_many() {
+        let connection = AllUnread::new(0).connection();
+        let mut answers = Vec::new();
+        while connection.room(false).now_or_never().is_some() {
+            answers.push(connection.count(chunk(100)));
+        }
+        assert!((100..1000).contains(&answers.len()), "{}", answers.len());
+        assert!(connection.room(true).now_or_never().is_some());
+        while connection.room(true).now_or_never().is_some() {
+            answers.push(connection.count(chunk(100)));
+        }
+        assert_eq!(answers.len(), MOST_CHUNKS + 1);
+        answers.pop();
+        assert!(connection.room(true).now_or_never().is_some());
     }
 }

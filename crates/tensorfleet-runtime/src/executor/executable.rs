@@ -291,7 +291,8 @@ impl FrameLayout {
 /// Whether running a node may change something that outlives its step.
 fn has_effects(spec: &NodeSpec<'_>) -> bool {
     let is_handle = |dtype: DType| matches!(dtype, DType::Resource | DType::Variant);
-    spec.op().stateful || spec.inputs.iter().any(|edge| edge.is_ref || is_handle(edge.dtype))
+    (spec.op().stateful && !spec.op().is_random)
+        || spec.inputs.iter().any(|edge| edge.is_ref || is_handle(edge.dtype))
 }
 
 /// Per node, whether it passes on a variable though its declaration says value: an `Identity` of a reference.
@@ -352,4 +353,32 @@ fn reference_kinds(
         })
         .collect();
     kinds.iter().any(|&kind| kind != InputKind::Value).then_some(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::Kernels;
+    use crate::plan::testing::graph;
+
+    use super::*;
+
+    #[test]
+    fn random_numbers_that_nobody_waits_for_need_not_be_drawn_but_updates_are_made_to_their_end() {
+        let checked = graph(
+            "logits = Placeholder<float>
+             count = Const<int32> | value=3
+             drawn = Multinomial<float>(logits, count)
+             sum = AddV2<int64>(drawn, drawn)
+             variable = VariableV2<int64>
+             assigned = Assign<int64>(variable, sum)",
+        );
+        let executable =
+            Executable::compile(checked.graph(), checked.catalogue(), &Kernels::for_one_graph()).unwrap();
+        let may_end_early = |name: &str| {
+            let mut nodes = executable.nodes.iter();
+            nodes.find(|node| *node.name == *name).is_some_and(|node| node.may_end_early)
+        };
+        assert!(may_end_early("drawn") && may_end_early("sum"));
+        assert!(!may_end_early("variable") && !may_end_early("assigned"));
+    }
 }

@@ -32,7 +32,7 @@ impl Step {
     /// Has a thread of the node pool run these nodes.
     pub(super) fn run_on_pool(self: &Arc<Step>, nodes: ReadyList) {
         let nodes = HandedOver::new(self.clone(), nodes);
-        self.context.threads.nodes().spawn(move || nodes.run());
+        self.context.session.threads.nodes().spawn(move || nodes.run());
     }
 }
 

@@ -36,6 +36,9 @@ pub(super) fn run_nodes_on_io_thread(run_nodes: impl FnOnce(Resume<'_>)) {
 }
 
 fn run_deferred(deferred: &Deferred) {
+    if deferred.is_empty() {
+        return;
+    }
     let begin = Stopwatch::start();
     while begin.elapsed() < IO_THREAD_TIME && deferred.run_next() {}
 }

@@ -52,7 +52,7 @@ impl Step {
                         resume,
                         loops: match item.may_end_early {
                             true => &self.context.loops,
-                            false => self.context.threads.loops(),
+                            false => self.context.session.threads.loops(),
                         },
                     };
                     let started = self.trace.as_ref().map(|trace| trace.now());

@@ -32,7 +32,7 @@ impl Step {
     }
 
     pub(super) fn lost_at(&self, why: &str, node: Option<u32>) -> Status {
-        let device = &self.context.device;
+        let device = &self.context.session.device;
         match node.and_then(|node| self.executable.nodes.get(node as usize)) {
             Some(item) => Status::internal(why).at_node(&item.name, &item.op, device),
             None => Status::internal(format!("{why} (between two nodes, on {device})")),

@@ -6,7 +6,9 @@ use std::time::Duration;
 use tensorfleet_core::{Code, PartialShape, Result, Tensor, Variant, VariantObject};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
-use tensorfleet_kernel::kernel::{AsyncContext, AsyncKernel, Done, KernelBox, StepOrigin, Value};
+use tensorfleet_kernel::kernel::{
+    AsyncContext, AsyncKernel, Done, KernelBox, SessionContext, StepOrigin, Value,
+};
 use tensorfleet_kernel::op::Op;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_kernel::shape_context::ShapeContext;
@@ -94,7 +96,7 @@ impl AsyncKernel for Waits {
 fn fragile_later(_: &NodeSpec<'_>) -> Result<KernelBox> {
     Ok(KernelBox::new_async(Waits(|ctx, done| {
         let job = move || done(explosive().map(|value| [value].into_iter().collect()), Resume::OnPool);
-        ctx.step.threads.input().spawn(job).unwrap();
+        ctx.step.session.threads.input().spawn(job).unwrap();
     })))
 }
 
@@ -126,14 +128,16 @@ fn run(text: &str, caller: Caller, threads: &Arc<Threads>) -> Result<Vec<Option<
         compile_partition(checked.graph(), checked.catalogue(), &Kernels::for_one_graph()).unwrap();
     let services = StepServices {
         step_id: 1,
-        origin: StepOrigin::unknown(),
+        session: Arc::new(SessionContext {
+            origin: StepOrigin::unknown(),
+            device: DEVICE.into(),
+            resources: Arc::new(ResourceManager::new("test")),
+            threads: threads.clone(),
+            background: Arc::default(),
+        }),
         applied: None,
-        device: DEVICE.into(),
-        resources: Arc::new(ResourceManager::new("test")),
         rendezvous: Arc::new(LocalRendezvous::new()),
         cancellation: Arc::new(Cancellation::new()),
-        threads: threads.clone(),
-        background: Arc::default(),
     };
     let (sender, receiver) = mpsc::channel();
     let on_done = Box::new(move |result| sender.send(result).unwrap());

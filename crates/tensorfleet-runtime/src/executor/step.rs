@@ -145,7 +145,7 @@ impl Step {
     ) {
         let item = &self.executable.nodes[ready.node as usize];
         if let Err(status) = result.and_then(|()| self.propagate(ready, outputs, new)) {
-            self.fail(status.at_node(&item.name, &item.op, &self.context.device));
+            self.fail(status.at_node(&item.name, &item.op, &self.context.session.device));
             new.clear();
         } else {
             self.node_finished(&ready.iteration, new);

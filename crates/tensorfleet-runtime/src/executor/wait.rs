@@ -105,7 +105,7 @@ struct Resumption {
 
 impl Continuation for Resumption {
     fn threads(&self) -> &Arc<Threads> {
-        &self.waiting.step.context.threads
+        &self.waiting.step.context.session.threads
     }
 
     fn go_on(mut self: Box<Self>, resume: Resume<'_>) {

@@ -56,7 +56,7 @@ struct Budget {
 impl Budget {
     /// Short nodes take time as well if there are many; to look at the clock for each would take longer than some of them.
     fn is_used_up(&self) -> bool {
-        self.nodes == 0 || (self.nodes.is_multiple_of(32) && self.begin.elapsed() >= 2 * IO_THREAD_TIME)
+        self.nodes == 0 || (self.nodes % 32 == 1 && self.begin.elapsed() >= 2 * IO_THREAD_TIME)
     }
 }
 
@@ -86,7 +86,7 @@ impl Step {
     /// panic fails the step; it neither leaves it without an end nor gets any further on this thread.
     fn work(self: &Arc<Step>, held: usize, resume: Resume<'_>, begin: impl FnOnce(&mut Worker<'_>)) {
         let _flushing = FlushDenormals::begin();
-        let _at_work = self.context.threads.loops().at_work();
+        let _at_work = self.context.session.threads.loops().at_work();
         let budget = match resume {
             Resume::OnPool => None,
             Resume::Here(_) => {
@@ -163,7 +163,8 @@ impl Worker<'_> {
     fn hand_out(&mut self) {
         let is_only_one = self.new.len() + self.stack.len() <= 1;
         let is_io_thread = self.budget.is_some();
-        let keeps_all = !is_io_thread && (is_only_one || !self.step.context.threads.nodes().hands_over());
+        let keeps_all =
+            !is_io_thread && (is_only_one || !self.step.context.session.threads.nodes().hands_over());
         let from = if is_io_thread { EXPENSIVE_IO_THREAD_TIME } else { EXPENSIVE_TIME };
         let mut new = std::mem::take(&mut self.new);
         let mut unknown = ReadyList::new();
@@ -192,7 +193,7 @@ impl Worker<'_> {
     }
 
     fn hand_over(&mut self, ready: ReadyList) {
-        let threads = &self.step.context.threads;
+        let threads = &self.step.context.session.threads;
         let about_to_work = threads.loops().about_to_work();
         self.held -= ready.len();
         let handed_over = HandedOver::new(self.step.clone(), ready);

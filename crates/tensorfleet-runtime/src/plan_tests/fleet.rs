@@ -6,7 +6,7 @@ use std::time::Duration;
 use tensorfleet_core::{GraphLimits, Result, Status, Tensor};
 use tensorfleet_kernel::cancellation::Cancellation;
 use tensorfleet_kernel::continuation::Resume;
-use tensorfleet_kernel::kernel::StepOrigin;
+use tensorfleet_kernel::kernel::{SessionContext, StepOrigin};
 use tensorfleet_kernel::rendezvous::Rendezvous;
 use tensorfleet_kernel::resource::ResourceManager;
 use tensorfleet_threads::Threads;
@@ -115,14 +115,10 @@ impl Fleet {
             let compiled = compile_partition(checked.graph(), checked.catalogue(), &worker.kernels)?;
             let services = StepServices {
                 step_id: self.step_id,
-                origin: StepOrigin::unknown(),
+                session: session_on(&self.devices[partition.device.index()], worker.resources.clone()),
                 applied: None,
-                device: self.devices[partition.device.index()].text.clone(),
-                resources: worker.resources.clone(),
                 rendezvous: rendezvous.clone(),
                 cancellation: cancellation.clone(),
-                threads: Threads::of_process().clone(),
-                background: Arc::default(),
             };
             let sender = sender.clone();
             let on_done = Box::new(move |result| sender.send(result).unwrap());
@@ -151,6 +147,16 @@ impl Fleet {
     }
 }
 
+fn session_on(device: &Device, resources: Arc<ResourceManager>) -> Arc<SessionContext> {
+    Arc::new(SessionContext {
+        origin: StepOrigin::unknown(),
+        device: device.text.clone(),
+        resources,
+        threads: Threads::of_process().clone(),
+        background: Arc::default(),
+    })
+}
+
 /// The same step on one task, as a session of one process runs it, with nothing simplified.
 pub(crate) fn run_whole(checked: &CheckedGraph, signature: &Signature, feeds: &[Tensor]) -> Result<Results> {
     let device = testing::devices(&["localhost:0"]).remove(0);
@@ -158,14 +164,10 @@ pub(crate) fn run_whole(checked: &CheckedGraph, signature: &Signature, feeds: &[
     let (partition, _) = plan_on(&device, checked, signature, &mut 0, &options)?;
     let services = StepServices {
         step_id: 1,
-        origin: StepOrigin::unknown(),
+        session: session_on(&device, Arc::new(ResourceManager::new("localhost"))),
         applied: None,
-        device: device.text,
-        resources: Arc::new(ResourceManager::new("localhost")),
         rendezvous: Arc::new(LocalRendezvous::new()),
         cancellation: Arc::new(Cancellation::new()),
-        threads: Threads::of_process().clone(),
-        background: Arc::default(),
     };
     let (sender, receiver) = mpsc::channel();
     let on_done = Box::new(move |result| sender.send(result).unwrap());

@@ -4,10 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 use tensorfleet_core::{DType, Result, Tensor, interrupt};
-use tensorfleet_kernel::background::Background;
 use tensorfleet_kernel::cancellation::Cancellation;
-use tensorfleet_kernel::kernel::StepOrigin;
-use tensorfleet_kernel::rendezvous::Rendezvous;
+use tensorfleet_kernel::kernel::{SessionContext, StepOrigin};
+use tensorfleet_kernel::rendezvous::{NoRendezvous, Rendezvous};
 use tensorfleet_proto::tensorflow::GraphDef;
 use tensorfleet_threads::{Alarm, Completion};
 
@@ -36,8 +35,9 @@ pub(super) struct SessionState {
     /// Numbers the nodes that planning adds; held while a plan is made.
     next_name: Mutex<u64>,
     pub(super) kernels: Kernels,
-    /// Never paused: the session's user is in this process.
-    background: Arc<Background>,
+    context: Arc<SessionContext>,
+    /// For steps that neither send nor receive, which are nearly all.
+    no_rendezvous: Arc<dyn Rendezvous>,
     pub(super) running: RunningSteps,
 }
 
@@ -57,8 +57,17 @@ pub(super) struct Plan {
 
 impl SessionState {
     pub(super) fn new(task: Arc<Task>, options: SessionOptions) -> SessionState {
+        let device = Device::new(task.device().clone(), task.incarnation());
+        let context = Arc::new(SessionContext {
+            origin: StepOrigin::unknown(),
+            device: device.text.clone(),
+            resources: task.resources().clone(),
+            threads: task.threads().clone(),
+            // Never paused: the session's user is in this process.
+            background: Arc::default(),
+        });
         SessionState {
-            device: Device::new(task.device().clone(), task.incarnation()),
+            device,
             graph: RwLock::new(SessionGraph {
                 checked: CheckedGraph::new(task.catalogue()),
                 placement: OnceLock::new(),
@@ -68,7 +77,8 @@ impl SessionState {
             plans: PlanCache::new(PLAN_BOUNDS),
             next_name: Mutex::default(),
             kernels: Kernels::for_one_graph(),
-            background: Arc::default(),
+            context,
+            no_rendezvous: Arc::new(NoRendezvous),
             running: RunningSteps::default(),
         }
     }
@@ -149,12 +159,16 @@ impl SessionState {
         let cancellation = Arc::new(Cancellation::new());
         self.running.enter(step_id, cancellation.clone())?;
         let _leave = LeaveOnDrop { running: &self.running, step_id };
-        let rendezvous = Arc::new(LocalRendezvous::new());
-        if partition.has_transfers() {
-            let rendezvous = rendezvous.clone();
-            // Nobody can have cancelled a step that has not begun.
-            let _ = cancellation.register(move |reason| rendezvous.abort(reason.derived()));
-        }
+        let rendezvous: Arc<dyn Rendezvous> = match partition.has_transfers() {
+            true => {
+                let rendezvous = Arc::new(LocalRendezvous::new());
+                let aborted = rendezvous.clone();
+                // Nobody can have cancelled a step that has not begun.
+                let _ = cancellation.register(move |reason| aborted.abort(reason.derived()));
+                rendezvous
+            }
+            false => self.no_rendezvous.clone(),
+        };
         let _alarm = self.alarm(options, &cancellation);
         let done = Arc::new(Completion::default());
         let on_done = {
@@ -182,17 +196,7 @@ impl SessionState {
         rendezvous: Arc<dyn Rendezvous>,
         cancellation: Arc<Cancellation>,
     ) -> StepServices {
-        StepServices {
-            step_id,
-            origin: StepOrigin::unknown(),
-            applied: None,
-            device: self.device.text.clone(),
-            resources: self.task.resources().clone(),
-            rendezvous,
-            cancellation,
-            threads: self.task.threads().clone(),
-            background: self.background.clone(),
-        }
+        StepServices { step_id, session: self.context.clone(), applied: None, rendezvous, cancellation }
     }
 
     /// Cancels a step when its time, or that of the session, is over; until the alarm is dropped.

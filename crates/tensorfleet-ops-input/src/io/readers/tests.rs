@@ -135,7 +135,7 @@ fn a_missing_file_fails_one_read_and_the_next_goes_on() {
 #[test]
 fn reads_that_wait_are_served_in_order_when_a_name_arrives() {
     let fixture = Fixture::new();
-    let queue: Arc<Queue> = fixture.step.resources.get("", "names").unwrap();
+    let queue: Arc<Queue> = fixture.step.session.resources.get("", "names").unwrap();
     let reader = Arc::new(Reader::new(Format::Lines { skipped: 0 }, FileAccess::EVERYWHERE));
     let read = || -> Receiver<Result<Vec<Record>>> {
         let (sender, receiver) = channel();
@@ -154,7 +154,7 @@ fn reads_that_wait_are_served_in_order_when_a_name_arrives() {
 #[test]
 fn a_read_started_by_the_end_of_another_is_served_once() {
     let fixture = Fixture::new();
-    let queue: Arc<Queue> = fixture.step.resources.get("", "names").unwrap();
+    let queue: Arc<Queue> = fixture.step.session.resources.get("", "names").unwrap();
     let reader = Arc::new(Reader::new(Format::Name, FileAccess::EVERYWHERE));
     let (sender, receiver) = channel();
     let (again, from, cancellation) = (reader.clone(), queue.clone(), fixture.step.cancellation.clone());

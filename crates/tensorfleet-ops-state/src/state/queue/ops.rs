@@ -168,7 +168,7 @@ where
         });
         match prepared {
             Ok((queue, Request::Begin(batch))) => {
-                let epoch = ctx.step.resources.begin_anew();
+                let epoch = ctx.step.session.resources.begin_anew();
                 done(queue.begin(&batch, epoch, resume).map(|()| Outputs::new()), resume);
             }
             Ok((queue, request)) => submit(&queue, request, &ctx.step.cancellation, done, resume),
@@ -260,7 +260,7 @@ fn dequeue(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let token_use = token_use(node)?;
     queue_kernel(move |queue, ctx| {
         queue.spec().check_components(&types)?;
-        let (origin, epoch) = (ctx.step.origin.clone(), ctx.step.epoch);
+        let (origin, epoch) = (ctx.step.session.origin.clone(), ctx.step.epoch);
         Ok(Request::Dequeue(Taker { origin, epoch, token_use }))
     })
 }
