@@ -42,6 +42,7 @@ pub fn check() -> Result<(), Status> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a thread whose waits are asked")]
 mod tests {
     use super::*;
 
