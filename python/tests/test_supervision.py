@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 import traceback
 import unittest
@@ -387,6 +388,38 @@ class Callbacks(unittest.TestCase):
         session = tf.train.MonitoredTrainingSession()
         session.run(self.train)
         del session
+
+    def test_threads_run_beside_each_other(self):
+        queue = tf.FIFOQueue(1, tf.int32, shapes=[[]])
+        element, enqueue = queue.dequeue(), queue.enqueue(7)
+        got = []
+
+        class Hook(tf.train.SessionRunHook):
+            def after_run(self, run_context, run_values):
+                got.append(run_context.original_args.fetches.name)
+
+        with tf.train.MonitoredSession(hooks=[Hook()]) as session:
+            thread = threading.Thread(target=lambda: got.append(int(session.run(element))))
+            thread.start()
+            time.sleep(0.2)
+            self.assertFalse(session.should_stop())
+            session.run(enqueue)
+            thread.join(10)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(sorted(map(str, got)), ["7", enqueue.name, element.name])
+
+    def test_a_hook_that_uses_its_own_session(self):
+        step = self.step
+
+        class Hook(tf.train.SessionRunHook):
+            def after_run(self, run_context, run_values):
+                self.seen = self.session.run(step)
+
+        hook = Hook()
+        with tf.train.MonitoredSession(hooks=[hook]) as session:
+            hook.session = session
+            session.run(self.train)
+        self.assertEqual(hook.seen, 1)
 
     def test_savers_in_hooks(self):
         directory = tempfile.mkdtemp()

@@ -1,201 +1,28 @@
 """`MonitoredSession` and its kin: a session of the library with hooks around its runs, which survives the loss of tasks."""
 
-import weakref
+import threading
 
 from tensorfleet import _native
-from tensorfleet.client import session as session_lib
 from tensorfleet.framework import errors, ops
 from tensorfleet.framework.export import export
-from tensorfleet.platform import tf_logging as logging
 from tensorfleet.training import basic_session_run_hooks as hooks_lib
-from tensorfleet.training import queue_runner
-from tensorfleet.training.coordinator import Coordinator
+from tensorfleet.training.hook_groups import _Hooks, _how, _merged_options, _raise_if_fed_twice
 from tensorfleet.training.scaffold import Scaffold
-from tensorfleet.training.session_manager import SessionManager
+from tensorfleet.training.session_creator import ChiefSessionCreator, SessionCreator, WorkerSessionCreator
 from tensorfleet.training.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunValues
 
 #: What `MonitoredTrainingSession` does if nothing is said.
 USE_DEFAULT = object()
 
-
-@export("train.SessionCreator")
-class SessionCreator:
-    """What opens sessions; programs derive from it."""
-
-    def create_session(self):
-        raise NotImplementedError("create_session is not implemented for {}.".format(self))
-
-
-@export("train.ChiefSessionCreator")
-class ChiefSessionCreator(SessionCreator):
-    """Opens the sessions of the chief: it restores the newest checkpoint, or initialises the model."""
-
-    def __init__(self, scaffold=None, master="", config=None, checkpoint_dir=None, checkpoint_filename_with_path=None):
-        self._checkpoint_dir = checkpoint_dir
-        self._checkpoint_filename_with_path = checkpoint_filename_with_path
-        self._scaffold = scaffold or Scaffold()
-        self._session_manager = None
-        self._master = master
-        self._config = config
-        self._client = _native.Client()
-
-    def _get_session_manager(self):
-        if self._session_manager is None:
-            self._session_manager = _manager_of(self._scaffold)
-        return self._session_manager
-
-    def create_session(self):
-        self._scaffold.finalize()
-        scaffold = self._scaffold
-        init_fn = None if scaffold.init_fn is None else (lambda session: scaffold.init_fn(scaffold, session))
-        return self._get_session_manager()._prepare(
-            self._master,
-            scaffold.init_op,
-            scaffold.saver,
-            self._checkpoint_dir,
-            self._checkpoint_filename_with_path,
-            False,
-            7200,
-            self._config,
-            scaffold.init_feed_dict,
-            init_fn,
-            self._client,
-        )
-
-
-@export("train.WorkerSessionCreator")
-class WorkerSessionCreator(SessionCreator):
-    """Opens the sessions of other tasks: they wait until the chief has made the model ready."""
-
-    def __init__(self, scaffold=None, master="", config=None, max_wait_secs=30 * 60):
-        self._scaffold = scaffold or Scaffold()
-        self._session_manager = None
-        self._master = master
-        self._config = config
-        self._max_wait_secs = max_wait_secs
-        self._client = _native.Client()
-
-    def _get_session_manager(self):
-        if self._session_manager is None:
-            self._session_manager = _manager_of(self._scaffold)
-        return self._session_manager
-
-    def create_session(self):
-        self._scaffold.finalize()
-        return self._get_session_manager()._wait(self._master, self._config, self._max_wait_secs, self._client)
-
-
-def _manager_of(scaffold):
-    return SessionManager(
-        local_init_op=scaffold.local_init_op,
-        local_init_feed_dict=scaffold.local_init_feed_dict,
-        ready_op=scaffold.ready_op,
-        ready_for_local_init_op=scaffold.ready_for_local_init_op,
-        graph=ops.get_default_graph(),
-    )
-
-
-def _merged_options(options, other):
-    """The options of a run that several hooks want."""
-    if other is None:
-        return options
-    if options is None:
-        return other
-    made = type(options)()
-    made.CopyFrom(options)
-    made.trace_level = max(options.trace_level, other.trace_level)
-    made.timeout_in_ms = max(options.timeout_in_ms, other.timeout_in_ms)
-    made.inter_op_thread_pool = max(options.inter_op_thread_pool, other.inter_op_thread_pool)
-    made.output_partition_graphs = options.output_partition_graphs or other.output_partition_graphs
-    return made
-
-
-def _how(options):
-    """Time-out in milliseconds, and whether the run is traced."""
-    if options is None:
-        return 0, False
-    return max(options.timeout_in_ms, 0), bool(options.trace_level != 0 or options.output_partition_graphs)
-
-
-class _Hooks:
-    """Hooks of Python that stand beside each other, as the library calls them."""
-
-    def __init__(self, monitored, hooks, is_first):
-        self._monitored = weakref.ref(monitored)
-        self._hooks = hooks
-        self._is_first = is_first
-
-    def begin(self):
-        for hook in self._hooks:
-            hook.begin()
-
-    def after_create_session(self, native, native_coordinator):
-        monitored = self._monitored()
-        session = monitored._tf_session
-        if monitored._coordinator is None or self._is_first:
-            monitored._coordinator = Coordinator._of(native_coordinator)
-        if self._is_first and session.graph.get_collection(ops.GraphKeys.QUEUE_RUNNERS):
-            queue_runner.start_queue_runners(sess=session, coord=monitored._coordinator)
-        for hook in self._hooks:
-            hook.after_create_session(session, monitored._coordinator)
-
-    def before_run(self, is_stopped):
-        monitored = self._monitored()
-        if self._is_first or monitored._run_context is None:
-            monitored._run_context = SessionRunContext(SessionRunArgs(*monitored._original_args), monitored._tf_session)
-        context = monitored._run_context
-        if is_stopped:
-            context._stop_requested = True
-        if not self._hooks:
-            return None
-        session = monitored._tf_session
-        fetches, feed_dict, options = {}, {}, None
-        for index, hook in enumerate(self._hooks):
-            request = hook.before_run(context)
-            if request is None:
-                continue
-            if request.fetches is not None:
-                fetches[index] = request.fetches
-            if request.feed_dict:
-                _raise_if_fed_twice(request.feed_dict, feed_dict, monitored._original_args[1])
-                feed_dict.update(request.feed_dict)
-            options = _merged_options(options, request.options)
-        self._options = options
-        self._fetches = fetches
-        plan = self._plan = session._plan(fetches) if fetches else None
-        feeds = session._fed(feed_dict) if feed_dict else []
-        timeout, is_traced = _how(options)
-        wanted = (feeds, [] if plan is None else plan.fetches, [] if plan is None else plan.targets, timeout, is_traced)
-        return wanted, context._stop_requested
-
-    def after_run(self, is_stopped, values, metadata):
-        monitored = self._monitored()
-        context = monitored._run_context
-        if is_stopped:
-            context._stop_requested = True
-        if self._hooks:
-            from tensorfleet.protobuf import RunMetadata
-
-            record = RunMetadata() if metadata is None else RunMetadata.FromString(metadata)
-            results = {} if self._plan is None else self._plan.join(values)
-            options = _merged_options(monitored._original_args[2], self._options)
-            for index, hook in enumerate(self._hooks):
-                hook.after_run(context, SessionRunValues(results=results.get(index), options=options, run_metadata=record))
-        return context._stop_requested
-
-    def end(self, native):
-        session = self._monitored()._tf_session
-        for hook in self._hooks:
-            hook.end(session)
-
-
-def _raise_if_fed_twice(feed_dict, others, own):
-    twice = [tensor for tensor in feed_dict if tensor in others]
-    if twice:
-        raise RuntimeError("Same tensor is fed by two hooks. Conflict(s): {}".format(twice))
-    twice = [tensor for tensor in feed_dict if own and tensor in own]
-    if twice:
-        raise RuntimeError("Same tensor is fed by a SessionRunHook and user. Conflict(s): {}".format(twice))
+__all__ = [
+    "ChiefSessionCreator",
+    "MonitoredSession",
+    "MonitoredTrainingSession",
+    "Scaffold",
+    "SessionCreator",
+    "SingularMonitoredSession",
+    "WorkerSessionCreator",
+]
 
 
 #: Hooks of the library that stand for these classes, unless a program derives from them.
@@ -233,13 +60,19 @@ class _MonitoredSession:
         self._tf_session = None
         self._coordinator = None
         self._run_context = None
-        self._original_args = (None, None, None)
         self._native = None
         self._is_closed = False
+        self._stop_beside = False
+        self._arguments = threading.local()
         self._stop_grace_period_secs = stop_grace_period_secs
         self._native = _native.MonitoredSession(
             graph._native, self._create, self._groups(graph), bool(should_recover), float(stop_grace_period_secs)
         )
+
+    @property
+    def _original_args(self):
+        """What the run of this thread was asked for."""
+        return getattr(self._arguments, "value", (None, None, None))
 
     def _create(self):
         """Opens a session for the library."""
@@ -312,14 +145,39 @@ class _MonitoredSession:
         plan = session._plan(fetches)
         feeds = session._fed(feed_dict) if feed_dict else []
         timeout, is_traced = _how(options)
-        self._original_args = (fetches, feed_dict, options)
+        if not getattr(self._arguments, "is_in_hook", False):
+            self._arguments.value = (fetches, feed_dict, options)
         try:
-            values, metadata = self._native.run((feeds, plan.fetches, plan.targets, timeout, is_traced))
+            ran = self._native.run((feeds, plan.fetches, plan.targets, timeout, is_traced))
         except errors.OpError as error:
             raise self._raised(error)
+        if ran is None:
+            return self._run_beside(session, fetches, feed_dict, options, run_metadata)
+        values, metadata = ran
         if run_metadata is not None and metadata is not None:
             run_metadata.ParseFromString(metadata)
         return plan.join(values)
+
+    def _run_beside(self, session, fetches, feed_dict, options, run_metadata):
+        """A run while another thread runs: hooks of Python are called around it, those of the library see the other run."""
+        context = SessionRunContext(SessionRunArgs(fetches, feed_dict, options), session)
+        hooks = [] if getattr(self._arguments, "is_in_hook", False) else [hook for hook in self._hooks if type(hook) not in _LIBRARY_HOOKS]
+        asked, feeds = {"caller": fetches}, dict(feed_dict or {})
+        for index, hook in enumerate(hooks):
+            request = hook.before_run(context)
+            if request is None:
+                continue
+            if request.fetches is not None:
+                asked[index] = request.fetches
+            if request.feed_dict:
+                _raise_if_fed_twice(request.feed_dict, {}, feeds)
+                feeds.update(request.feed_dict)
+            options = _merged_options(options, request.options)
+        results = session.run(asked, feeds or None, options, run_metadata)
+        for index, hook in enumerate(hooks):
+            hook.after_run(context, SessionRunValues(results=results.get(index), options=options, run_metadata=run_metadata))
+        self._stop_beside = self._stop_beside or context.stop_requested
+        return results["caller"]
 
     def _raised(self, error):
         """An error of the library in the form the program should see."""
@@ -347,7 +205,12 @@ class _MonitoredSession:
 
     def should_stop(self):
         """Whether the training loop should end."""
-        return self._is_closed or self._native.should_stop()
+        if self._is_closed or self._stop_beside:
+            return True
+        stops = self._native.should_stop()
+        if stops is None:
+            return self._coordinator is not None and self._coordinator.should_stop()
+        return stops
 
     def close(self):
         """Ends it: hooks finish their work."""
@@ -405,7 +268,7 @@ class MonitoredSession(_MonitoredSession):
             session = self._monitored._tf_session
             plan = session._plan(fetches)
             feeds = session._fed(feed_dict) if feed_dict else []
-            self._monitored._original_args = (fetches, feed_dict, options)
+            self._monitored._arguments.value = (fetches, feed_dict, options)
             return plan.join(self._native.run_with_hooks((feeds, plan.fetches, plan.targets, 0, False)))
 
         def request_stop(self):
@@ -486,5 +349,3 @@ def MonitoredTrainingSession(
     if hooks:
         all_hooks.extend(hooks)
     return MonitoredSession(session_creator=creator, hooks=all_hooks, stop_grace_period_secs=stop_grace_period_secs)
-
-

@@ -117,7 +117,7 @@ class ClusterSpec:
 
 def _make_server_def(server_or_cluster_def, job_name, task_index, protocol, config):
     """The whole description of a server, with defaults for what is not said."""
-    ServerDef, ClusterDef, ConfigProto = _message("ServerDef"), _message("ClusterDef"), _message("ConfigProto")
+    ServerDef, ConfigProto = _message("ServerDef"), _message("ConfigProto")
     server_def = ServerDef()
     if isinstance(server_or_cluster_def, ServerDef):
         server_def.CopyFrom(server_or_cluster_def)
