@@ -212,7 +212,7 @@ impl CheckpointSaverListener for Listener {
         Ok(step == 20)
     }
 
-    fn end(&mut self, _: &Session, step: i64) -> Result<()> {
+    fn end(&mut self, _: &Arc<Session>, step: i64) -> Result<()> {
         self.0.lock().unwrap().push(format!("end {step}"));
         Ok(())
     }

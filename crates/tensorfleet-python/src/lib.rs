@@ -57,6 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         py_func::add,
         records::add,
         monitored::add,
+        notices::add,
         saver::add,
         server::add,
         session::add,

@@ -284,6 +284,24 @@ fn closed() -> PyErr {
 }
 
 impl PyMonitoredSession {
+    /// Works with the session, without the interpreter, unless another thread or one of its own hooks does at the moment.
+    fn try_with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut MonitoredSession) -> Result<R> + Send,
+    ) -> PyResult<Option<R>> {
+        let done = py.detach(|| {
+            let Some(guard) = self.session.try_lock() else { return Ok(None) };
+            let Ok(mut session) = guard.try_borrow_mut() else { return Ok(None) };
+            session.as_mut().map(work).ok_or(()).map(Some)
+        });
+        match done {
+            Ok(Some(done)) => done.or_reraise(py).map(Some),
+            Ok(None) => Ok(None),
+            Err(()) => Err(closed()),
+        }
+    }
+
     /// Works with the session, without the interpreter.
     fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut MonitoredSession) -> Result<R> + Send) -> PyResult<R> {
         let done = py.detach(|| {
@@ -325,16 +343,18 @@ impl PyMonitoredSession {
         Ok(PyMonitoredSession { graph, session })
     }
 
-    /// Runs, and gives the fetched arrays and the record of the run if somebody asked for it.
+    /// Runs, and gives the fetched arrays and the record of the run if somebody asked for it; `None` if another thread runs at the
+    /// moment: the package lets runs stand beside each other.
+    #[expect(clippy::type_complexity, reason = "arrays, and a record")]
     fn run<'py>(
         &self,
         py: Python<'py>,
         wanted: Wanted<'py>,
-    ) -> PyResult<(Bound<'py, PyList>, Option<Bound<'py, PyBytes>>)> {
+    ) -> PyResult<Option<(Bound<'py, PyList>, Option<Bound<'py, PyBytes>>)>> {
         let graph = self.graph.get();
         let feeds = feeds_of(graph, &wanted.0)?;
         let (_, fetches, targets, timeout_ms, is_traced) = wanted;
-        let (values, metadata) = self.with(py, move |session| {
+        let ran = self.try_with(py, move |session| {
             let args = run_args_of(session.graph(), &fetches, &targets);
             let mut step = session.step();
             for (output, value) in feeds {
@@ -346,7 +366,8 @@ impl PyMonitoredSession {
             let step = if is_traced { step.traced() } else { step };
             step.run_recorded(&args)
         })?;
-        Ok((as_arrays(py, values.tensors())?, as_bytes(py, metadata.as_deref())))
+        let Some((values, metadata)) = ran else { return Ok(None) };
+        Ok(Some((as_arrays(py, values.tensors())?, as_bytes(py, metadata.as_deref()))))
     }
 
     /// Calls a function with a context for a step of several runs, again in another session when a task was lost.
@@ -367,8 +388,9 @@ impl PyMonitoredSession {
         })
     }
 
-    fn should_stop(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |session| Ok(session.should_stop()))
+    /// Whether the training loop should end; `None` if another thread runs at the moment.
+    fn should_stop(&self, py: Python<'_>) -> PyResult<Option<bool>> {
+        self.try_with(py, |session| Ok(session.should_stop()))
     }
 
     /// The session of the moment.

@@ -6,6 +6,7 @@
 use std::fmt::{Debug, Write as _};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use tracing::field::{Field, Visit};
@@ -16,7 +17,32 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// Where notices for people come from; of the rest of the library only warnings are told.
 const NOTICES: &str = "tensorfleet_core::notice";
 
-static TOLD: OnceLock<Sender<(bool, String)>> = OnceLock::new();
+static TOLD: OnceLock<Sender<Told>> = OnceLock::new();
+
+/// How long the end of a program waits for what was told last.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+enum Told {
+    /// A text, and whether it is a warning.
+    Text(bool, String),
+    /// Somebody waits until all before this was told.
+    Flush(Sender<()>),
+}
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(flush_notices, module)?)?;
+    let exit = module.py().import("atexit")?;
+    exit.call_method1("register", (module.getattr("flush_notices")?,)).map(drop)
+}
+
+/// Waits until everything that the library has told so far has reached Python.
+#[pyfunction]
+fn flush_notices(py: Python<'_>) {
+    let (sender, receiver) = channel();
+    if TOLD.get().is_some_and(|told| told.send(Told::Flush(sender)).is_ok()) {
+        let _ = py.detach(move || receiver.recv_timeout(FLUSH_TIMEOUT));
+    }
+}
 
 /// Sends what the library tells to Python, unless the program has set up a log of its own.
 pub(crate) fn install() {
@@ -31,8 +57,15 @@ pub(crate) fn install() {
     }
 }
 
-fn tell(receiver: &Receiver<(bool, String)>) {
-    while let Ok((is_warning, text)) = receiver.recv() {
+fn tell(receiver: &Receiver<Told>) {
+    while let Ok(told) = receiver.recv() {
+        let (is_warning, text) = match told {
+            Told::Text(is_warning, text) => (is_warning, text),
+            Told::Flush(waits) => {
+                let _ = waits.send(());
+                continue;
+            }
+        };
         // An interpreter that is ending has nobody to tell.
         let told = Python::try_attach(|py| {
             let logging = py.import("tensorfleet.platform.notices")?;
@@ -91,7 +124,7 @@ impl Subscriber for Teller {
         let mut text = Text::default();
         event.record(&mut text);
         if let Some(sender) = TOLD.get() {
-            let _ = sender.send((*event.metadata().level() <= Level::WARN, text.0 + &text.1));
+            let _ = sender.send(Told::Text(*event.metadata().level() <= Level::WARN, text.0 + &text.1));
         }
     }
 

@@ -179,8 +179,8 @@ impl CheckpointSaverHook {
     /// Saves; whether a listener wants training to end.
     fn save(&mut self, session: &Arc<Session>, step: i64) -> Result<bool> {
         self.listeners.iter_mut().try_for_each(|listener| listener.before_save(session, step))?;
-        let path = self.saver()?.save(session, &self.save_path, Some(step))?;
-        notice::info(format!("Saving checkpoints for {step} into {path}"));
+        self.saver()?.save(session, &self.save_path, Some(step))?;
+        notice::info(format!("Saving checkpoints for {step} into {}.", self.save_path));
         self.timer.act(step);
         self.writer()?.add_session_log(SessionStatus::Checkpoint, &self.save_path, step)?;
         let mut ends = false;

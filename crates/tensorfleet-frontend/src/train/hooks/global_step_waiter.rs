@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tensorfleet_core::{Result, Status, notice};
+use tensorfleet_core::{Result, Status, interrupt, notice};
 
 use super::step::{global_step_or, not_begun, step_now};
 use crate::coordinator::Coordinator;
@@ -69,6 +69,7 @@ impl SessionHook for GlobalStepWaiterHook {
         let mut pause = FIRST_POLL;
         let mut reported = None;
         while !self.is_started {
+            interrupt::check()?;
             let now = step_now(context.session(), step)?;
             if now >= self.wait_until_step {
                 notice::info(format!("Done waiting: the global step is {now}"));
