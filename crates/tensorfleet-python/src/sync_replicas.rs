@@ -77,7 +77,8 @@ fn node(operation: Result<Operation>) -> PyResult<usize> {
 
 #[pymethods]
 impl PySyncReplicas {
-    /// `apply` builds the train op of the optimizer from gradients; `after_round` builds what follows each round, if something does.
+    /// `apply` builds the train op of the optimizer from gradients; `after_round` builds what follows each round, if something does;
+    /// `ready_for` are the variables that the package lists as global.
     #[new]
     fn new(
         apply: Py<PyAny>,
@@ -86,10 +87,12 @@ impl PySyncReplicas {
         total_num_replicas: usize,
         name: &str,
         after_round: Option<Py<PyAny>>,
+        ready_for: Vec<Py<PyVariable>>,
     ) -> PySyncReplicas {
         let inner = PythonOptimizer { name: optimizer.to_string(), apply };
         let mut sync = SyncReplicasOptimizer::new(inner, replicas_to_aggregate);
         sync = sync.total_num_replicas(total_num_replicas).name(name);
+        sync = sync.ready_for(ready_for.iter().map(|variable| variable.get().0.clone()).collect());
         if let Some(build) = after_round {
             sync = sync.after_round(move |graph: &Graph| {
                 let node = Python::attach(|py| build.bind(py).call0()?.extract::<usize>());

@@ -73,6 +73,8 @@ class SyncReplicasOptimizer(Optimizer):
             self._total_num_replicas,
             self._name,
             None if self._variable_averages is None else self._average,
+            # As the collections have them: programs move variables from one to another.
+            [var._variable_native for var in variables.global_variables() if isinstance(var, variables.Variable)],
         )
         numbered = [(_numbers(self._as_gradient(grad)), var._variable_native) for grad, var in pairs]
         # The library lists the local step as its own variable.

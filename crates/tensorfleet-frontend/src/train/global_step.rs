@@ -40,11 +40,14 @@ impl Graph {
     /// # Ok::<(), tensorfleet::Status>(())
     /// ```
     pub fn get_global_step(&self) -> Result<Option<Variable>> {
-        if let Some(parts) = self.registry(|GlobalStep(parts)| parts.clone()) {
-            return Ok(Some(Variable::new(self, Ok(parts))));
-        }
-        let found = self.global_variables().into_iter().find(|variable| variable.name() == NAME);
-        found.map(|variable| check(&variable).map(|()| variable)).transpose()
+        self.step_counter().map(|variable| check(&variable).map(|()| variable)).transpose()
+    }
+
+    /// The same, of whatever type: programs that name their step to a supervisor may count in floats.
+    pub(crate) fn step_counter(&self) -> Option<Variable> {
+        let told = self.registry(|GlobalStep(parts)| parts.clone());
+        let told = told.map(|parts| Variable::new(self, Ok(parts)));
+        told.or_else(|| self.global_variables().into_iter().find(|variable| variable.name() == NAME))
     }
 
     /// The global step; it is made if there is none.

@@ -8,10 +8,11 @@
 
 use std::time::Duration;
 
-use tensorfleet_core::{PartialShape, Result, Status, Tensor, notice};
+use tensorfleet_core::{PartialShape, Result, Tensor, notice};
 use tensorfleet_proto::tensorflow::GraphDef;
 
 use super::checkpoint_state::Candidates;
+use super::hooks::step_number;
 use crate::checkpoint::CheckpointReader;
 use crate::graph::{Graph, Output};
 use crate::session::{Session, SessionOptions};
@@ -93,7 +94,7 @@ impl Probe {
         }
         let graph = Graph::from_graph_def(GraphDef { node: nodes, ..model_versions(model) })?;
         let mut asked = Vec::with_capacity(variables.len());
-        let counter = model.get_global_step()?.map(|step| step.name());
+        let counter = model.step_counter().map(|step| step.name());
         let mut step = None;
         for variable in &variables {
             let name = variable.name();
@@ -157,8 +158,4 @@ fn fits(expected: &PartialShape, found: &Tensor) -> Result<bool> {
     let Some(dims) = expected.dims() else { return Ok(true) };
     let found: Vec<usize> = found.as_slice::<i32>()?.iter().map(|&dim| usize::try_from(dim).unwrap_or(0)).collect();
     Ok(dims.len() == found.len() && dims.iter().zip(&found).all(|(dim, len)| dim.is_none_or(|dim| dim == *len)))
-}
-
-fn step_number(step: &Tensor) -> Result<i64, Status> {
-    step.to_scalar::<i64>().or_else(|_| step.to_scalar::<i32>().map(i64::from))
 }

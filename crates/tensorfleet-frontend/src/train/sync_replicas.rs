@@ -58,6 +58,7 @@ pub struct SyncReplicasOptimizer {
     min_replicas: Option<(usize, Duration)>,
     /// Builds what follows a round.
     after_round: Option<AfterRound>,
+    ready_for: Option<Vec<Variable>>,
     name: String,
     built: Mutex<Option<Built>>,
 }
@@ -92,6 +93,7 @@ impl SyncReplicasOptimizer {
             total_num_replicas: replicas_to_aggregate,
             min_replicas: None,
             after_round: None,
+            ready_for: None,
             name: "sync_replicas".to_string(),
             built: Mutex::new(None),
         }
@@ -116,6 +118,12 @@ impl SyncReplicasOptimizer {
     /// ```
     pub fn min_replicas(mut self, count: usize, patience: Duration) -> SyncReplicasOptimizer {
         self.min_replicas = Some((count, patience));
+        self
+    }
+
+    /// Which variables must have values before workers make their own; the global ones of the graph, if nothing is said.
+    pub fn ready_for(mut self, variables: Vec<Variable>) -> SyncReplicasOptimizer {
+        self.ready_for = Some(variables);
         self
     }
 
@@ -333,7 +341,7 @@ impl Optimizer for SyncReplicasOptimizer {
             self.name
         );
         let graph = global_step.graph();
-        let ready_for = graph.global_variables();
+        let ready_for = self.ready_for.clone().unwrap_or_else(|| graph.global_variables());
         // A second optimizer must not share gradients and tokens with the first.
         let suffix = match graph.operation(TOKEN_QUEUE) {
             Ok(_) => format!("_{}", self.name),

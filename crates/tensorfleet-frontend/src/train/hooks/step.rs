@@ -28,10 +28,12 @@ pub(super) fn global_step_or(told: Option<Output>, graph: &Graph, hook: &str) ->
     }
 }
 
-/// The number that a read of the global step gave.
+/// The number that a read of the global step gave. Old programs count in floats: `get_variable` makes them if no type is said.
 pub(crate) fn step_number(tensor: &Tensor) -> Result<i64> {
     match tensor.dtype() {
         DType::Int32 => tensor.to_scalar::<i32>().map(i64::from),
+        DType::Float => tensor.to_scalar::<f32>().map(|step| step as i64),
+        DType::Double => tensor.to_scalar::<f64>().map(|step| step as i64),
         _ => tensor.to_scalar::<i64>(),
     }
 }
