@@ -254,8 +254,9 @@ impl Coordinator {
             self.0.changed.wait_for(&mut state, POLL_INTERVAL);
             if tensorfleet_core::interrupt::interval().is_some() {
                 // Whoever answers may need what a thread that waits for this lock holds, such as an interpreter.
-                let is_interrupted =
-                    parking_lot::MutexGuard::unlocked(&mut state, || tensorfleet_core::interrupt::check().is_err());
+                let is_interrupted = parking_lot::MutexGuard::unlocked(&mut state, || {
+                    tensorfleet_core::interrupt::check().is_err()
+                });
                 if is_interrupted {
                     return false;
                 }

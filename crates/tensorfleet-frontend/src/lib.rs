@@ -22,8 +22,8 @@ mod variables;
 
 pub use graph::{
     Adapts, Arg, Axes, Ellipsis, Gate, Gradient, GradientsBuilder, Graph, Index, IndexedSlices, Indices,
-    IntoTensor, Literal, LoopBuilder, MatMulOptions, NewAxis, OpBuilder, Operand, OperandList, Operation, Output,
-    OutputGroup, ShapeLike, SparseTensor, TensorArray, Variable,
+    IntoTensor, Literal, LoopBuilder, MatMulOptions, NewAxis, OpBuilder, Operand, OperandList, Operation,
+    Output, OutputGroup, ShapeLike, SparseTensor, TensorArray, Variable,
 };
 pub use input::{Batch, ConditionalAccumulator, InputProducer, Queue, QueueBuilder, data};
 pub use models::{
@@ -32,8 +32,8 @@ pub use models::{
     Padding, PartitionStrategy, Pool2d, Reduction, RnnCell, SampledLoss, Streaming, Training, UPDATE_OPS,
 };
 pub use session::{
-    EndpointsPartialRun, Fetch, PartialRun, PartialStep, PreparedRun, Request, Results, Session, SessionOptions,
-    Step, Timeline,
+    EndpointsPartialRun, Fetch, PartialRun, PartialStep, PreparedRun, Request, Results, Session,
+    SessionOptions, Step, Timeline,
 };
 pub use train::{MetaGraph, PsStrategy, ReplicaDeviceSetter, import_meta_graph, replica_device_setter};
 pub use variables::{

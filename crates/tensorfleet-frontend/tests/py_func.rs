@@ -28,5 +28,8 @@ fn a_node_calls_the_function_of_its_process() {
     let too_few = call("double", vec![DType::Float, DType::Float]).unwrap_err();
     assert!(too_few.message().contains("double returns 1 values, but expects to see 2 values."), "{too_few}");
     let other_type = call("double", vec![DType::Int32]).unwrap_err();
-    assert!(other_type.message().contains("0-th value returned by double is float, but expects int32"), "{other_type}");
+    assert!(
+        other_type.message().contains("0-th value returned by double is float, but expects int32"),
+        "{other_type}"
+    );
 }

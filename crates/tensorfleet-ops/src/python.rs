@@ -28,7 +28,10 @@ fn make(node: &NodeSpec<'_>) -> Result<KernelBox> {
     if py_func().is_none() {
         return refuse(node);
     }
-    Ok(KernelBox::new_async(PyFunc(Arc::new(Call { token: node.attr("token")?, results: node.attr("Tout")? }))))
+    Ok(KernelBox::new_async(PyFunc(Arc::new(Call {
+        token: node.attr("token")?,
+        results: node.attr("Tout")?,
+    }))))
 }
 
 struct PyFunc(Arc<Call>);
@@ -41,7 +44,8 @@ struct Call {
 impl AsyncKernel for PyFunc {
     /// Calls the function on a thread that may wait: it takes the interpreter's lock, and as long as it likes.
     fn start(&self, mut ctx: AsyncContext, done: Done, resume: Resume<'_>) {
-        let arguments: Result<Vec<Tensor>> = (0..ctx.inputs.len()).map(|index| ctx.take_input(index)).collect();
+        let arguments: Result<Vec<Tensor>> =
+            (0..ctx.inputs.len()).map(|index| ctx.take_input(index)).collect();
         let arguments = match arguments {
             Ok(arguments) => arguments,
             Err(status) => return done(Err(status), resume),
@@ -53,7 +57,8 @@ impl AsyncKernel for PyFunc {
             let results = call.run(arguments);
             let done = later.lock().take();
             if let Some(done) = done {
-                let results = results.map(|all| all.into_iter().map(|one| Some(Value::Tensor(one))).collect());
+                let results =
+                    results.map(|all| all.into_iter().map(|one| Some(Value::Tensor(one))).collect());
                 done(results, Resume::OnPool);
             }
         };

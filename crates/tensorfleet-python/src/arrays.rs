@@ -77,14 +77,18 @@ fn numpy_name(dtype: DType) -> Option<&'static str> {
 pub(crate) fn to_tensor(array: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Tensor> {
     let py = array.py();
     let array = array.cast::<PyUntypedArray>().map_err(|_| {
-        PyTypeError::new_err(format!("expected an array, got {}", array.get_type().name().map_or_else(|_| String::new(), |name| name.to_string())))
+        PyTypeError::new_err(format!(
+            "expected an array, got {}",
+            array.get_type().name().map_or_else(|_| String::new(), |name| name.to_string())
+        ))
     })?;
     let dims: Vec<usize> = array.shape().to_vec();
     if dtype == DType::String {
         return strings(array, &dims);
     }
     let shape = Shape::new(&dims).or_raise(py)?;
-    let expected = numpy_name(dtype).ok_or_else(|| PyTypeError::new_err(format!("values of {dtype} cannot be given")))?;
+    let expected = numpy_name(dtype)
+        .ok_or_else(|| PyTypeError::new_err(format!("values of {dtype} cannot be given")))?;
     let is_native = array.dtype().is_equiv_to(&PyArrayDescr::new(py, expected)?);
     if !is_native {
         return Err(PyTypeError::new_err(format!("expected an array of {expected}, got {}", array.dtype())));
@@ -92,8 +96,11 @@ pub(crate) fn to_tensor(array: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Tens
     if dtype == DType::BFloat16 {
         let contiguous = contiguous(array)?;
         let bytes = borrowed_bytes(&contiguous);
-        let floats: Vec<bf16> =
-            bytes.as_ref().chunks_exact(4).map(|four| bf16::from_f32(f32::from_ne_bytes([four[0], four[1], four[2], four[3]]))).collect();
+        let floats: Vec<bf16> = bytes
+            .as_ref()
+            .chunks_exact(4)
+            .map(|four| bf16::from_f32(f32::from_ne_bytes([four[0], four[1], four[2], four[3]])))
+            .collect();
         return Tensor::from_slice(&floats, &dims).or_raise(py);
     }
     let contiguous = contiguous(array)?;
@@ -109,7 +116,8 @@ pub(crate) fn to_tensor(array: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Tens
         tensor.make_bytes_mut().or_raise(py)?.copy_from_slice(owner.as_ref());
         return Ok(tensor);
     }
-    Tensor::from_buffer(dtype, shape, tensorfleet_core::Buffer::borrowed(Bytes::from_owner(owner))).or_raise(py)
+    Tensor::from_buffer(dtype, shape, tensorfleet_core::Buffer::borrowed(Bytes::from_owner(owner)))
+        .or_raise(py)
 }
 
 fn contiguous<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {
@@ -134,7 +142,11 @@ fn borrowed_bytes(array: &Bound<'_, PyUntypedArray>) -> Borrowed {
     // SAFETY: a live array's header may be read while the interpreter is attached.
     let data = unsafe { (*array.as_array_ptr()).fields.data };
     // A null pointer is no slice, not even an empty one.
-    let data = if len == 0 { std::ptr::NonNull::<u8>::dangling().as_ptr().cast_const() } else { data.cast_const().cast() };
+    let data = if len == 0 {
+        std::ptr::NonNull::<u8>::dangling().as_ptr().cast_const()
+    } else {
+        data.cast_const().cast()
+    };
     Borrowed { array: array.clone().unbind(), data, len }
 }
 
@@ -175,7 +187,8 @@ pub(crate) fn to_array(py: Python<'_>, tensor: Tensor) -> PyResult<Py<PyAny>> {
     };
     let tensor = match tensor.dtype() {
         DType::BFloat16 => {
-            let floats: Vec<f32> = tensor.as_slice::<bf16>().or_raise(py)?.iter().map(|half| half.to_f32()).collect();
+            let floats: Vec<f32> =
+                tensor.as_slice::<bf16>().or_raise(py)?.iter().map(|half| half.to_f32()).collect();
             Tensor::from_slice(&floats, tensor.shape().dims()).or_raise(py)?
         }
         _ => tensor,

@@ -64,7 +64,8 @@ fn serialized(value: &Bound<'_, PyAny>) -> PyResult<Option<AttrValue>> {
     }
     let bytes = value.call_method0("SerializeToString")?;
     let bytes = bytes.cast::<PyBytes>()?;
-    let parsed = AttrValue::decode(bytes.as_bytes()).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let parsed =
+        AttrValue::decode(bytes.as_bytes()).map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(Some(parsed))
 }
 
@@ -118,7 +119,9 @@ fn tensor(value: &Bound<'_, PyAny>) -> PyResult<tensorfleet_core::Tensor> {
 
 fn function(value: &Bound<'_, PyAny>) -> PyResult<NameAttrList> {
     match value.cast::<PyBytes>() {
-        Ok(bytes) => NameAttrList::decode(bytes.as_bytes()).map_err(|error| PyValueError::new_err(error.to_string())),
+        Ok(bytes) => {
+            NameAttrList::decode(bytes.as_bytes()).map_err(|error| PyValueError::new_err(error.to_string()))
+        }
         Err(_) => Ok(NameAttrList { name: value.extract()?, ..Default::default() }),
     }
 }

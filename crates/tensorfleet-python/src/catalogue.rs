@@ -64,7 +64,11 @@ fn attribute<'py>(py: Python<'py>, attr: &AttrDecl) -> PyResult<Bound<'py, PyAny
         AttrKind::Int => ("int", None, None),
         AttrKind::Float => ("float", None, None),
         AttrKind::Bool => ("bool", None, None),
-        AttrKind::Type(allowed) => ("type", None, allowed.as_ref().map(|all| all.iter().map(|dtype| dtype.number()).collect::<Vec<_>>())),
+        AttrKind::Type(allowed) => (
+            "type",
+            None,
+            allowed.as_ref().map(|all| all.iter().map(|dtype| dtype.number()).collect::<Vec<_>>()),
+        ),
         AttrKind::Shape => ("shape", None, None),
         AttrKind::Tensor => ("tensor", None, None),
         AttrKind::Func => ("func", None, None),

@@ -47,7 +47,9 @@ impl PyCond {
 
     /// An output that is there if and only if a branch is taken.
     fn pivot(&self, py: Python<'_>, graph: &PyGraph, is_true: bool) -> PyResult<u64> {
-        graph.build(py, |builder| Ok(builder.pivot(if is_true { self.0.then } else { self.0.otherwise }))).map(number)
+        graph
+            .build(py, |builder| Ok(builder.pivot(if is_true { self.0.then } else { self.0.otherwise })))
+            .map(number)
     }
 
     /// A result of a branch, brought into it if it comes from around.
@@ -118,4 +120,3 @@ impl PyLoop {
         })
     }
 }
-

@@ -61,7 +61,8 @@ impl PyCoordinator {
     /// Waits until a stop is requested, at most so many seconds. Whether one was.
     #[pyo3(signature = (seconds=None))]
     fn wait_for_stop(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
-        let mut left = seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
+        let mut left =
+            seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
         loop {
             let part = left.map_or(SIGNALS_EVERY, |left| left.min(SIGNALS_EVERY));
             if py.detach(|| self.0.wait_for_stop_within(part)) {
@@ -142,7 +143,8 @@ impl PyThread {
     /// Waits until it ends, at most so many seconds.
     #[pyo3(signature = (timeout=None))]
     fn join(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let mut left = timeout.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
+        let mut left =
+            timeout.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
         while self.is_alive() {
             let part = left.map_or(SIGNALS_EVERY, |left| left.min(SIGNALS_EVERY));
             if part.is_zero() {
@@ -193,7 +195,12 @@ impl PyQueueRunner {
     }
 
     /// The threads, not started yet; none if they run in this session already.
-    fn threads(&self, py: Python<'_>, session: &PySession, coordinator: &PyCoordinator) -> PyResult<Vec<PyThread>> {
+    fn threads(
+        &self,
+        py: Python<'_>,
+        session: &PySession,
+        coordinator: &PyCoordinator,
+    ) -> PyResult<Vec<PyThread>> {
         let session = session.get()?;
         let threads = py.detach(|| self.0.threads(&session, &coordinator.0));
         let thread = |RunnerThread { name, work }| PyThread {

@@ -109,13 +109,15 @@ pub(crate) fn scope(choose: Py<PyAny>, raised: Raised) -> DeviceScope {
 /// A device as it is written in nodes: `/job:ps/task:0/device:CPU:0`.
 #[pyfunction]
 fn canonical_device(device: &str) -> PyResult<String> {
-    let text = if device.is_empty() || device.starts_with('/') { device.to_string() } else { format!("/{device}") };
+    let text =
+        if device.is_empty() || device.starts_with('/') { device.to_string() } else { format!("/{device}") };
     Ok(text.parse::<DeviceName>().or_mistake()?.to_string())
 }
 
 /// What `inner` says, and where it says nothing, `outer`.
 #[pyfunction]
 fn merged_device(outer: &str, inner: &str) -> PyResult<String> {
-    let (outer, inner) = (outer.parse::<DeviceName>().or_mistake()?, inner.parse::<DeviceName>().or_mistake()?);
+    let (outer, inner) =
+        (outer.parse::<DeviceName>().or_mistake()?, inner.parse::<DeviceName>().or_mistake()?);
     Ok(outer.overridden_by(&inner).to_string())
 }

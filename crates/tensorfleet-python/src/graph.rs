@@ -95,7 +95,8 @@ impl PyGraph {
     }
 
     fn inputs(&self, inputs: &Bound<'_, PyList>) -> PyResult<Vec<Input>> {
-        let edge = |item: &Bound<'_, PyAny>| -> PyResult<Input> { Ok(Input::Edge(endpoint(item.extract()?))) };
+        let edge =
+            |item: &Bound<'_, PyAny>| -> PyResult<Input> { Ok(Input::Edge(endpoint(item.extract()?))) };
         let input = |item: Bound<'_, PyAny>| match item.cast::<PyList>() {
             Ok(list) => Ok(Input::List(list.iter().map(|item| edge(&item)).collect::<PyResult<_>>()?)),
             Err(_) => edge(&item),
@@ -157,7 +158,11 @@ impl PyGraph {
 
     /// What is known of a node: `(name, op, device, inputs, control inputs, dtypes of the outputs)`; a reference's dtype is its
     /// number and 100.
-    fn node(&self, py: Python<'_>, node: u64) -> PyResult<(String, String, String, Vec<u64>, Vec<usize>, Vec<i32>)> {
+    fn node(
+        &self,
+        py: Python<'_>,
+        node: u64,
+    ) -> PyResult<(String, String, String, Vec<u64>, Vec<usize>, Vec<i32>)> {
         let id = self.node_index(node)?;
         self.build(py, |builder| {
             let node = builder.node(id);
@@ -190,7 +195,8 @@ impl PyGraph {
     /// The serialized `AttrValue` of an attribute of a node, if it has it.
     fn attr<'py>(&self, py: Python<'py>, node: u64, name: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let id = self.node_index(node)?;
-        let value = self.build(py, |builder| Ok(builder.node(id).attrs.get(name).map(Message::encode_to_vec)))?;
+        let value =
+            self.build(py, |builder| Ok(builder.node(id).attrs.get(name).map(Message::encode_to_vec)))?;
         Ok(value.map(|value| PyBytes::new(py, &value)))
     }
 
@@ -242,7 +248,9 @@ impl PyGraph {
     /// The serialized `GraphDef` of the nodes from number `start` on.
     #[pyo3(signature = (start=0))]
     fn graph_def<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let def = self.build(py, |builder| Ok(builder.export(start.min(builder.graph().len()), builder.graph().len())))?;
+        let def = self.build(py, |builder| {
+            Ok(builder.export(start.min(builder.graph().len()), builder.graph().len()))
+        })?;
         Ok(PyBytes::new(py, &def.encode_to_vec()))
     }
 
@@ -264,7 +272,8 @@ impl PyGraph {
         prefix: &str,
         input_map: Vec<(String, u64)>,
     ) -> PyResult<(usize, usize)> {
-        let def = GraphDef::decode(def).map_err(|error| PyTypeError::new_err(format!("not a GraphDef: {error}")))?;
+        let def = GraphDef::decode(def)
+            .map_err(|error| PyTypeError::new_err(format!("not a GraphDef: {error}")))?;
         let mut mapped = Vec::with_capacity(input_map.len());
         for (name, to) in input_map {
             mapped.push((name, endpoint(to)));

@@ -11,8 +11,9 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use tensorfleet::train::{
-    CheckpointSaverHook, CheckpointSaverListener, Coordinator, Every, GlobalStepWaiterHook, MonitoredSession, RunArgs, RunContext,
-    RunValues, SessionCreator, SessionHook, StepContext, StepCounterHook, StopAtStepHook, SummarySaverHook,
+    CheckpointSaverHook, CheckpointSaverListener, Coordinator, Every, GlobalStepWaiterHook, MonitoredSession,
+    RunArgs, RunContext, RunValues, SessionCreator, SessionHook, StepContext, StepCounterHook,
+    StopAtStepHook, SummarySaverHook,
 };
 use tensorfleet::{Graph, Output, Result, RunMetadata, Session, Tensor};
 use tensorfleet_core::{NodeId, Status};
@@ -102,7 +103,8 @@ impl SessionHook for PythonHooks {
 
     fn after_run(&mut self, context: &RunContext, values: &RunValues) -> Result<()> {
         raised::call(|py| {
-            let arguments = (context.stop_requested(), as_arrays(py, values.tensors())?, as_bytes(py, values.metadata()));
+            let arguments =
+                (context.stop_requested(), as_arrays(py, values.tensors())?, as_bytes(py, values.metadata()));
             if self.hooks.bind(py).call_method1("after_run", arguments)?.extract()? {
                 context.request_stop();
             }
@@ -111,7 +113,9 @@ impl SessionHook for PythonHooks {
     }
 
     fn end(&mut self, session: &Arc<Session>) -> Result<()> {
-        raised::call(|py| self.hooks.bind(py).call_method1("end", (PySession::of(session.clone()),)).map(drop))
+        raised::call(|py| {
+            self.hooks.bind(py).call_method1("end", (PySession::of(session.clone()),)).map(drop)
+        })
     }
 }
 
@@ -119,7 +123,13 @@ impl SessionHook for PythonHooks {
 struct PythonListener(Py<PyAny>);
 
 impl PythonListener {
-    fn call<R>(&self, method: &str, session: Option<&Arc<Session>>, step: i64, take: impl FnOnce(Bound<'_, PyAny>) -> PyResult<R>) -> Result<R> {
+    fn call<R>(
+        &self,
+        method: &str,
+        session: Option<&Arc<Session>>,
+        step: i64,
+        take: impl FnOnce(Bound<'_, PyAny>) -> PyResult<R>,
+    ) -> Result<R> {
         raised::call(|py| {
             let session = session.map(|session| PySession::of(session.clone()));
             take(self.0.bind(py).call_method1(method, (session, step))?)
@@ -171,7 +181,12 @@ fn step_of(graph: &PyGraph, step: u64) -> Output {
 impl PyLibraryHook {
     /// Ends training at a step, or after some steps.
     #[staticmethod]
-    fn stop_at_step(graph: &PyGraph, step: u64, num_steps: Option<i64>, last_step: Option<i64>) -> PyLibraryHook {
+    fn stop_at_step(
+        graph: &PyGraph,
+        step: u64,
+        num_steps: Option<i64>,
+        last_step: Option<i64>,
+    ) -> PyLibraryHook {
         let hook = match (num_steps, last_step) {
             (Some(num_steps), None) => StopAtStepHook::num_steps(num_steps),
             (_, last_step) => StopAtStepHook::last_step(last_step.unwrap_or(0)),
@@ -194,7 +209,8 @@ impl PyLibraryHook {
         secs: Option<f64>,
         output_dir: Option<&str>,
     ) -> PyResult<PyLibraryHook> {
-        let mut hook = StepCounterHook::new(every(steps, secs)?).or_mistake()?.global_step(&step_of(graph, step));
+        let mut hook =
+            StepCounterHook::new(every(steps, secs)?).or_mistake()?.global_step(&step_of(graph, step));
         if let Some(dir) = output_dir {
             hook = hook.output_dir(dir);
         }
@@ -216,7 +232,8 @@ impl PyLibraryHook {
             let number = raised::call(|py| summary_op.bind(py).call0()?.extract::<Option<u64>>())?;
             Ok(number.map(|number| library.output_at(endpoint(number))))
         };
-        let hook = SummarySaverHook::with_summary_by(every(steps, secs)?, output_dir, summary_op).or_mistake()?;
+        let hook =
+            SummarySaverHook::with_summary_by(every(steps, secs)?, output_dir, summary_op).or_mistake()?;
         Ok(PyLibraryHook::of(hook.global_step(&step_of(graph, step))))
     }
 
@@ -239,7 +256,8 @@ impl PyLibraryHook {
                 Ok(saver.cast::<PySaver>()?.get().0.clone())
             })
         };
-        let hook = CheckpointSaverHook::with_saver_by(checkpoint_dir, every(steps, secs)?, saver).or_mistake()?;
+        let hook =
+            CheckpointSaverHook::with_saver_by(checkpoint_dir, every(steps, secs)?, saver).or_mistake()?;
         let hook = hook.checkpoint_basename(basename).global_step(&step_of(graph, step));
         let hook = listeners.into_iter().fold(hook, |hook, listener| hook.listener(PythonListener(listener)));
         Ok(PyLibraryHook::of(hook))
@@ -276,7 +294,9 @@ struct PyMonitoredSession {
 unsafe impl Sync for PyMonitoredSession {}
 
 fn busy() -> Status {
-    Status::failed_precondition("a monitored session cannot be used by its own hooks; run_context.session can")
+    Status::failed_precondition(
+        "a monitored session cannot be used by its own hooks; run_context.session can",
+    )
 }
 
 fn closed() -> PyErr {
@@ -303,7 +323,11 @@ impl PyMonitoredSession {
     }
 
     /// Works with the session, without the interpreter.
-    fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut MonitoredSession) -> Result<R> + Send) -> PyResult<R> {
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut MonitoredSession) -> Result<R> + Send,
+    ) -> PyResult<R> {
         let done = py.detach(|| {
             let guard = self.session.lock();
             let Ok(mut session) = guard.try_borrow_mut() else { return Some(Err(busy())) };
@@ -329,7 +353,13 @@ impl PyMonitoredSession {
         let mut all: Vec<Box<dyn SessionHook>> = Vec::with_capacity(hooks.len());
         for hook in hooks {
             match hook.cast::<PyLibraryHook>() {
-                Ok(own) => all.push(own.get().0.lock().take().ok_or_else(|| PyRuntimeError::new_err("a hook is used twice"))?),
+                Ok(own) => all.push(
+                    own.get()
+                        .0
+                        .lock()
+                        .take()
+                        .ok_or_else(|| PyRuntimeError::new_err("a hook is used twice"))?,
+                ),
                 Err(_) => all.push(Box::new(PythonHooks { hooks: hook.unbind(), graph: library.clone() })),
             }
         }
@@ -378,7 +408,8 @@ impl PyMonitoredSession {
                 raised::call(|py| {
                     let pointer: *mut StepContext<'_> = context;
                     let lent = Lent(Some(pointer.cast::<StepContext<'static>>()));
-                    let lent = Py::new(py, PyStepContext { graph: graph.clone_ref(py), lent: Mutex::new(lent) })?;
+                    let lent =
+                        Py::new(py, PyStepContext { graph: graph.clone_ref(py), lent: Mutex::new(lent) })?;
                     let called = function.bind(py).call1((lent.clone_ref(py),));
                     // Whoever keeps it has no step any more.
                     lent.get().lent.lock().0 = None;
@@ -426,7 +457,8 @@ impl Drop for PyMonitoredSession {
 }
 
 fn run_args_of(graph: &Graph, fetches: &[u64], targets: &[usize]) -> RunArgs {
-    let args = fetches.iter().fold(RunArgs::new(), |args, &output| args.fetch(&graph.output_at(endpoint(output))));
+    let args =
+        fetches.iter().fold(RunArgs::new(), |args, &output| args.fetch(&graph.output_at(endpoint(output))));
     targets.iter().fold(args, |args, &node| args.target(&graph.operation_at(NodeId::from_index(node))))
 }
 
@@ -443,7 +475,11 @@ struct Lent(Option<*mut StepContext<'static>>);
 unsafe impl Send for Lent {}
 
 impl PyStepContext {
-    fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut StepContext<'static>) -> Result<R> + Send) -> PyResult<R> {
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut StepContext<'static>) -> Result<R> + Send,
+    ) -> PyResult<R> {
         let done = py.detach(|| {
             let lent = self.lent.lock();
             // SAFETY: `run_step` sets it to none before what it points to ends, and waits for this lock to do so.

@@ -17,16 +17,24 @@ pub(crate) fn add(_: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Calls the function with this token. The thread is one that may wait, and holds nothing but its arguments.
 fn call(token: &str, arguments: Vec<Tensor>, results: &[DType]) -> tensorfleet_core::Result<Vec<Tensor>> {
-    let called = Python::try_attach(|py| call_attached(py, token, arguments, results).map_err(|error| status(py, &error)));
+    let called = Python::try_attach(|py| {
+        call_attached(py, token, arguments, results).map_err(|error| status(py, &error))
+    });
     called.unwrap_or_else(|| Err(Status::unavailable(format!("{token}: the interpreter has ended"))))
 }
 
-fn call_attached(py: Python<'_>, token: &str, arguments: Vec<Tensor>, results: &[DType]) -> PyResult<Vec<Tensor>> {
+fn call_attached(
+    py: Python<'_>,
+    token: &str,
+    arguments: Vec<Tensor>,
+    results: &[DType],
+) -> PyResult<Vec<Tensor>> {
     static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let call = CALL.get_or_try_init(py, || -> PyResult<Py<PyAny>> {
         Ok(py.import("tensorfleet.ops.script")?.getattr("call_registered")?.unbind())
     })?;
-    let arrays = arguments.into_iter().map(|tensor| arrays::to_array(py, tensor)).collect::<PyResult<Vec<_>>>()?;
+    let arrays =
+        arguments.into_iter().map(|tensor| arrays::to_array(py, tensor)).collect::<PyResult<Vec<_>>>()?;
     let dtypes: Vec<i32> = results.iter().map(|dtype| dtype.number()).collect();
     let values = call.bind(py).call1((token, PyTuple::new(py, arrays)?, dtypes))?;
     let mut tensors = Vec::new();

@@ -29,7 +29,8 @@ impl PyRecordReader {
     #[new]
     fn new(py: Python<'_>, path: PathBuf, compression: &str) -> PyResult<PyRecordReader> {
         let compression = Compression::from_name(compression).or_raise(py)?;
-        let opened = py.detach(|| RecordReader::open(&FileAccess::EVERYWHERE, path, compression)).or_raise(py)?;
+        let opened =
+            py.detach(|| RecordReader::open(&FileAccess::EVERYWHERE, path, compression)).or_raise(py)?;
         Ok(PyRecordReader(Mutex::new(opened)))
     }
 
@@ -65,7 +66,8 @@ impl PyRecordWriter {
     #[new]
     fn new(py: Python<'_>, path: PathBuf, compression: &str) -> PyResult<PyRecordWriter> {
         let compression = Compression::from_name(compression).or_raise(py)?;
-        let file = py.detach(|| File::create(&path)).map_err(|error| io_status(&path, &error)).or_raise(py)?;
+        let file =
+            py.detach(|| File::create(&path)).map_err(|error| io_status(&path, &error)).or_raise(py)?;
         let writer = RecordWriter::new(BufWriter::new(file), compression);
         Ok(PyRecordWriter { path, writer: Mutex::new(Some(writer)) })
     }

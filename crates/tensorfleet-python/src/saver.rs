@@ -37,7 +37,8 @@ impl PySaver {
     /// The saver whose nodes a serialized `SaverDef` names.
     #[new]
     fn new(py: Python<'_>, graph: &PyGraph, def: &[u8], pad_step_number: bool) -> PyResult<PySaver> {
-        let def = SaverDef::decode(def).map_err(|error| PyValueError::new_err(format!("saver_def: {error}")))?;
+        let def =
+            SaverDef::decode(def).map_err(|error| PyValueError::new_err(format!("saver_def: {error}")))?;
         let made = graph.locked(py, |graph| Saver::from_saver_def(graph, def))?;
         Ok(PySaver(made.pad_step_number(pad_step_number)))
     }
@@ -56,7 +57,8 @@ impl PySaver {
         write_state: bool,
     ) -> PyResult<String> {
         let session = session.get()?;
-        let options = SaveOptions { global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state };
+        let options =
+            SaveOptions { global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state };
         py.detach(|| self.0.save_with(&session, path, &options)).or_reraise(py)
     }
 
@@ -112,7 +114,10 @@ impl PyCheckpointReader {
 
     /// Name, number of the dtype and shape of every tensor.
     fn tensors(&self) -> Vec<(String, i32, Vec<usize>)> {
-        self.0.iter().map(|tensor| (tensor.name.clone(), tensor.dtype.number(), tensor.shape.dims().to_vec())).collect()
+        self.0
+            .iter()
+            .map(|tensor| (tensor.name.clone(), tensor.dtype.number(), tensor.shape.dims().to_vec()))
+            .collect()
     }
 
     fn tensor(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
@@ -134,7 +139,12 @@ fn checkpoint_state(py: Python<'_>, dir: &str, filename: &str) -> PyResult<Optio
             all_model_checkpoint_timestamps,
             last_preserved_timestamp,
         } = state;
-        (model_checkpoint_path, all_model_checkpoint_paths, all_model_checkpoint_timestamps, last_preserved_timestamp)
+        (
+            model_checkpoint_path,
+            all_model_checkpoint_paths,
+            all_model_checkpoint_timestamps,
+            last_preserved_timestamp,
+        )
     }))
 }
 

@@ -45,7 +45,8 @@ impl PyServer {
     #[new]
     fn new(py: Python<'_>, cluster_def: &[u8], job: &str, task: u32, config: &[u8]) -> PyResult<PyServer> {
         fork::check()?;
-        let config = ConfigProto::decode(config).map_err(|error| PyValueError::new_err(format!("config: {error}")))?;
+        let config =
+            ConfigProto::decode(config).map_err(|error| PyValueError::new_err(format!("config: {error}")))?;
         let options = ServerOptions { config, ..ServerOptions::new(cluster(cluster_def)?, job, task) };
         Ok(PyServer(std::mem::ManuallyDrop::new(py.detach(|| Server::start(options)).or_raise(py)?)))
     }

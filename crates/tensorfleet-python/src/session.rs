@@ -58,7 +58,8 @@ fn as_arrays<'py>(py: Python<'py>, tensors: Vec<Tensor>) -> PyResult<Bound<'py, 
 }
 
 pub(crate) fn options_of(config: &[u8]) -> PyResult<SessionOptions> {
-    let config = ConfigProto::decode(config).map_err(|error| PyValueError::new_err(format!("config: {error}")))?;
+    let config =
+        ConfigProto::decode(config).map_err(|error| PyValueError::new_err(format!("config: {error}")))?;
     SessionOptions::from_config(&config).or_mistake()
 }
 
@@ -103,8 +104,7 @@ impl PySession {
         let feeds = tensors(&feeds)?;
         let fetches: Vec<Endpoint> = fetches.into_iter().map(endpoint).collect();
         let targets = nodes(targets);
-        let options =
-            RunOptions { timeout: (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms)) };
+        let options = RunOptions { timeout: (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms)) };
         let ran = py.detach(|| session.run_endpoints(feeds, &fetches, &targets, &options, is_traced));
         let (tensors, metadata) = ran.or_raise(py)?;
         let metadata = is_traced.then(|| PyBytes::new(py, &metadata.encode_to_vec()));
@@ -169,7 +169,12 @@ impl Drop for PySession {
 #[pymethods]
 impl PyPartialRun {
     /// Gives some of the feeds and waits for some of the fetches.
-    fn run<'py>(&self, py: Python<'py>, feeds: Feeds<'py>, fetches: Vec<u64>) -> PyResult<Bound<'py, PyList>> {
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        feeds: Feeds<'py>,
+        fetches: Vec<u64>,
+    ) -> PyResult<Bound<'py, PyList>> {
         let feeds = tensors(&feeds)?;
         let fetches: Vec<Endpoint> = fetches.into_iter().map(endpoint).collect();
         let values = py.detach(|| self.0.run(feeds, &fetches)).or_raise(py)?;

@@ -19,7 +19,13 @@ pub(crate) struct PyFileWriter(pub(crate) FileWriter);
 #[pymethods]
 impl PyFileWriter {
     #[new]
-    fn new(py: Python<'_>, logdir: &str, max_queue: usize, flush_secs: f64, suffix: &str) -> PyResult<PyFileWriter> {
+    fn new(
+        py: Python<'_>,
+        logdir: &str,
+        max_queue: usize,
+        flush_secs: f64,
+        suffix: &str,
+    ) -> PyResult<PyFileWriter> {
         let secs = flush_secs.max(0.0) as u64;
         let options = FileWriterOptions::new().max_queue(max_queue).flush_secs(secs).filename_suffix(suffix);
         Ok(PyFileWriter(py.detach(|| options.open(logdir)).or_raise(py)?))
@@ -39,8 +45,9 @@ impl PyFileWriter {
 
     /// Adds what a summary op gave, or a serialized `Summary`.
     fn add_summary(&self, py: Python<'_>, summary: &[u8], global_step: i64) -> PyResult<()> {
-        let summary = Message::decode(summary)
-            .map_err(|error| PyValueError::new_err(format!("the value holds no serialized Summary: {error}")))?;
+        let summary = Message::decode(summary).map_err(|error| {
+            PyValueError::new_err(format!("the value holds no serialized Summary: {error}"))
+        })?;
         py.detach(|| self.0.add_summary_proto(summary, global_step)).or_raise(py)
     }
 

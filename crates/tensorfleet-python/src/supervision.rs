@@ -84,18 +84,12 @@ fn init_fn(function: Option<Py<PyAny>>) -> Option<tensorfleet::train::InitFn> {
 struct PySessionManager(SessionManager);
 
 /// What a chief initialises a model with: node, feeds, function, saver, directory, checkpoint, whether it waits for one.
-type Init<'py> = (
-    Option<usize>,
-    Feeds<'py>,
-    Option<Py<PyAny>>,
-    Option<Py<PySaver>>,
-    Option<String>,
-    Option<String>,
-    bool,
-);
+type Init<'py> =
+    (Option<usize>, Feeds<'py>, Option<Py<PyAny>>, Option<Py<PySaver>>, Option<String>, Option<String>, bool);
 
 fn initialization(graph: &PyGraph, init: Init<'_>) -> PyResult<Initialization> {
-    let (init_op, feeds, function, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint) = init;
+    let (init_op, feeds, function, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint) =
+        init;
     Ok(Initialization {
         init_op: operation(graph, init_op),
         init_feeds: feeds_of(graph, &feeds)?,
@@ -266,8 +260,11 @@ impl PySupervisor {
         max_wait_secs: f64,
         wait_for_checkpoint: bool,
     ) -> PyResult<PySession> {
-        let options =
-            OpenOptions { config: options_of(config)?, max_wait: seconds(max_wait_secs), wait_for_checkpoint };
+        let options = OpenOptions {
+            config: options_of(config)?,
+            max_wait: seconds(max_wait_secs),
+            wait_for_checkpoint,
+        };
         let opened = py.detach(|| self.0.open_session_with(master, &options));
         Ok(PySession::of(opened.or_reraise(py)?))
     }

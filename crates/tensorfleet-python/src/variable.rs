@@ -86,11 +86,13 @@ impl PyVariable {
             }
             match initial {
                 Initial::Output(output) => builder.init(graph.output_at(endpoint(output))),
-                Initial::Array(array, dtype) => match arrays::to_tensor(&array, dtype).map(|tensor| tensor.deep_copy()) {
-                    Ok(Ok(tensor)) => builder.init(tensor),
-                    Ok(Err(status)) => return Err(status),
-                    Err(error) => return Err(keep(&kept, error)),
-                },
+                Initial::Array(array, dtype) => {
+                    match arrays::to_tensor(&array, dtype).map(|tensor| tensor.deep_copy()) {
+                        Ok(Ok(tensor)) => builder.init(tensor),
+                        Ok(Err(status)) => return Err(status),
+                        Err(error) => return Err(keep(&kept, error)),
+                    }
+                }
                 Initial::By(make) => {
                     let graph = graph.clone();
                     builder.init_by(move || call(&make, &graph, &kept))
@@ -143,7 +145,11 @@ fn keep(kept: &parking_lot::Mutex<Option<PyErr>>, error: PyErr) -> Status {
     status
 }
 
-fn call(make: &Py<PyAny>, graph: &Graph, kept: &parking_lot::Mutex<Option<PyErr>>) -> tensorfleet::Result<Output> {
+fn call(
+    make: &Py<PyAny>,
+    graph: &Graph,
+    kept: &parking_lot::Mutex<Option<PyErr>>,
+) -> tensorfleet::Result<Output> {
     let built = Python::attach(|py| make.bind(py).call0()?.extract::<u64>());
     built.map(|output| graph.output_at(endpoint(output))).map_err(|error| keep(kept, error))
 }

@@ -67,8 +67,9 @@ mod towers;
 pub use crate::coordinator::Coordinator;
 pub use crate::input::{QueueRunner, QueueRunnerBuilder, RunnerThread};
 pub use checkpoint_state::{
-    CheckpointState, RestorePoint, checkpoint_exists, get_checkpoint_state, get_checkpoint_state_of, latest_checkpoint,
-    latest_checkpoint_of, remove_checkpoint, restore_point, update_checkpoint_state, write_checkpoint_state,
+    CheckpointState, RestorePoint, checkpoint_exists, get_checkpoint_state, get_checkpoint_state_of,
+    latest_checkpoint, latest_checkpoint_of, remove_checkpoint, restore_point, update_checkpoint_state,
+    write_checkpoint_state,
 };
 pub use graph_pbtxt::write_graph;
 pub use hooks::{
@@ -77,6 +78,7 @@ pub use hooks::{
 };
 pub use import_meta_graph::{MetaGraph, import_meta_graph};
 pub use learning_rate::{Decay, PolynomialDecay};
+pub use meta_graph::MetaGraphSource;
 pub use monitored_session::{MonitoredSession, MonitoredStep, StepContext};
 pub use monitored_training::MonitoredTrainingSession;
 pub use moving_average::ExponentialMovingAverage;
@@ -86,7 +88,6 @@ pub use optimizer::{
     Slots, UpdateRule,
 };
 pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
-pub use meta_graph::MetaGraphSource;
 pub use saver::{SaveOptions, SavedVariable, Saver, SaverBuilder};
 pub use scaffold::Scaffold;
 pub use session_creator::{ChiefSessionCreator, SessionCreator, WorkerSessionCreator};

@@ -57,9 +57,11 @@ pub struct ReplicaDeviceSetter {
     chosen_by: Option<ChosenBy>,
 }
 
+type Choose = dyn Fn(&Node) -> Result<u32> + Send + Sync;
+
 /// A function of the program that chooses parameter servers.
 #[derive(Clone)]
-struct ChosenBy(Arc<dyn Fn(&Node) -> Result<u32> + Send + Sync>);
+struct ChosenBy(Arc<Choose>);
 
 impl fmt::Debug for ChosenBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -208,7 +208,7 @@ impl VariableBuilder {
         Ok(InitialValue { endpoint, is_own: true })
     }
 
-/// Builds inside the name scope of the variable, whose own node has the scope's name.
+    /// Builds inside the name scope of the variable, whose own node has the scope's name.
     fn reference_parts(&self, builder: &mut GraphBuilder, first: InitialValue) -> Result<VariableParts> {
         let scope = builder.name_scope().to_string();
         let initial = first.endpoint;

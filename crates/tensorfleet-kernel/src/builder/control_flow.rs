@@ -544,7 +544,8 @@ impl GraphBuilder {
         let name = self.claim_name("Identity")?;
         let entered = self.bring_into(Some(flow), Endpoint::new(control, 0), &name)?;
         let pivot = self.context(flow).pivot;
-        let identity = NewNode::new("Identity").name(format!("{name}/")).input(entered).control_input(pivot).raw();
+        let identity =
+            NewNode::new("Identity").name(format!("{name}/")).input(entered).control_input(pivot).raw();
         self.add_in(identity, Some(flow))
     }
 }

@@ -90,7 +90,9 @@ impl<'a> StandIns<'a> {
         let mapped: FxHashMap<&str, Endpoint> =
             input_map.iter().map(|(name, endpoint)| (plain(name), *endpoint)).collect();
         let longest = def.node.iter().map(|node| node.name.len()).max().unwrap_or(0);
-        let name = |(index, (&key, _)): (usize, (&&'a str, &Endpoint))| (key, format!("{}{index}", "m".repeat(longest + 1)));
+        let name = |(index, (&key, _)): (usize, (&&'a str, &Endpoint))| {
+            (key, format!("{}{index}", "m".repeat(longest + 1)))
+        };
         let names = mapped.iter().enumerate().map(name).collect();
         StandIns { mapped, names }
     }
@@ -123,7 +125,8 @@ impl<'a> StandIns<'a> {
                 if let Some((key, is_control)) = self.key(input, prefix) {
                     let endpoint = self.mapped[key];
                     let name = name_of(endpoint);
-                    *input = if is_control { format!("^{name}") } else { format!("{name}:{}", endpoint.slot) };
+                    *input =
+                        if is_control { format!("^{name}") } else { format!("{name}:{}", endpoint.slot) };
                 }
             }
         }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tensorfleet_core::{Result, Tensor, ensure, entropy};
 
-use super::dataset::{Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, input, kernel, scalar};
+use super::dataset::{
+    Cardinality, Dataset, DatasetIterator, Element, ElementSpec, Nesting, input, kernel, scalar,
+};
 use super::sequence::check_wanted;
 use tensorfleet_kernel::functions::CallContext;
 use tensorfleet_kernel::kernel::KernelBox;
@@ -57,7 +59,8 @@ impl Dataset for Directed {
     fn iterate(self: Arc<Self>, nesting: Nesting) -> Result<Box<dyn DatasetIterator>> {
         let inner = nesting.inner()?;
         let selector = self.selector.clone().iterate(inner)?;
-        let inputs = self.inputs.iter().map(|input| input.clone().iterate(inner).map(Some)).collect::<Result<_>>()?;
+        let inputs =
+            self.inputs.iter().map(|input| input.clone().iterate(inner).map(Some)).collect::<Result<_>>()?;
         Ok(Box::new(Choosing { selector, inputs }))
     }
 }

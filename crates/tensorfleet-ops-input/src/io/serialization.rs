@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use tensorfleet_core::{
-    Buffer, DType, PartialShape, Result, Shape, Status, Tensor, Variant, VariantExtent, VariantObject, bail, ensure,
+    Buffer, DType, PartialShape, Result, Shape, Status, Tensor, Variant, VariantExtent, VariantObject, bail,
+    ensure,
 };
 use tensorfleet_proto::Message;
 use tensorfleet_proto::tensorflow::TensorProto;
@@ -97,8 +98,9 @@ fn to_bytes(tensor: &Tensor) -> Bytes {
 }
 
 fn from_bytes(bytes: &[u8]) -> Result<Tensor> {
-    let parsed = TensorProto::decode(bytes)
-        .map_err(|error| Status::invalid_argument(format!("Could not parse `serialized` as TensorProto: {error}")))?;
+    let parsed = TensorProto::decode(bytes).map_err(|error| {
+        Status::invalid_argument(format!("Could not parse `serialized` as TensorProto: {error}"))
+    })?;
     Tensor::from_proto(&parsed)
 }
 
@@ -179,7 +181,12 @@ fn serialize_many(node: &NodeSpec<'_>) -> Result<KernelBox> {
     let as_variants = node.output_dtype(0)? == DType::Variant;
     Ok(KernelBox::from_fn(move |ctx| {
         let all = Sparse::in_step(ctx)?;
-        ensure!(all.rank > 1, InvalidArgument, "Rank of input SparseTensor should be > 1, but saw rank: {}", all.rank);
+        ensure!(
+            all.rank > 1,
+            InvalidArgument,
+            "Rank of input SparseTensor should be > 1, but saw rank: {}",
+            all.rank
+        );
         let rows = usize::try_from(all.shape[0])
             .map_err(|_| Status::invalid_argument(format!("a sparse tensor has {} rows", all.shape[0])))?;
         let mut positions: Vec<Vec<usize>> = Vec::new();
@@ -187,12 +194,14 @@ fn serialize_many(node: &NodeSpec<'_>) -> Result<KernelBox> {
         positions.resize(rows, Vec::new());
         for (position, index) in all.indices.chunks_exact(all.rank).enumerate() {
             let row = usize::try_from(index[0]).ok().and_then(|row| positions.get_mut(row));
-            let row = row.ok_or_else(|| Status::invalid_argument(format!("index {} of {rows} rows", index[0])))?;
+            let row =
+                row.ok_or_else(|| Status::invalid_argument(format!("index {} of {rows} rows", index[0])))?;
             row.push(position);
         }
         let mut parts = Vec::with_capacity(rows * 3);
         for positions in positions {
-            let indices = positions.iter().flat_map(|&at| &all.indices[at * all.rank + 1..(at + 1) * all.rank]);
+            let indices =
+                positions.iter().flat_map(|&at| &all.indices[at * all.rank + 1..(at + 1) * all.rank]);
             let row = Sparse {
                 indices: indices.copied().collect(),
                 rank: all.rank - 1,
@@ -210,7 +219,10 @@ fn serialize_many(node: &NodeSpec<'_>) -> Result<KernelBox> {
 fn picked(values: &Tensor, positions: &[usize]) -> Result<Tensor> {
     if values.dtype() == DType::String {
         let all = values.as_strings()?;
-        return Tensor::from_strings(positions.iter().map(|&at| all[at].clone()).collect(), &[positions.len()]);
+        return Tensor::from_strings(
+            positions.iter().map(|&at| all[at].clone()).collect(),
+            &[positions.len()],
+        );
     }
     let size = values.dtype().size().ok_or_else(|| Status::unimplemented("sparse tensors of such values"))?;
     let bytes = values.as_bytes()?;
@@ -257,7 +269,9 @@ fn parts_of(input: &Tensor) -> Result<Vec<Tensor>> {
         }
         match variant.data().and_then(|data| data.tensors.first()) {
             Some(proto) => Tensor::from_proto(proto),
-            None => bail!(InvalidArgument, "a variant of {} is no part of a sparse tensor", variant.type_name()),
+            None => {
+                bail!(InvalidArgument, "a variant of {} is no part of a sparse tensor", variant.type_name())
+            }
         }
     };
     input.as_variants()?.iter().map(part).collect()

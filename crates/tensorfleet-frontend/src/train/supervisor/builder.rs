@@ -261,7 +261,8 @@ impl SupervisorBuilder {
         let ready_op = self.ready_op.or_default(|| graph.report_uninitialized_variables().map(Some))?;
         let mut init = self.init;
         init.init_op = self.init_op.or_default(|| graph.global_variables_initializer().map(Some))?;
-        let local_init_op = self.local_init_op.or_default(|| graph.local_variables_initializer().map(Some))?;
+        let local_init_op =
+            self.local_init_op.or_default(|| graph.local_variables_initializer().map(Some))?;
         init.saver = self.saver.or_default(|| match graph.global_variables().is_empty() {
             true => Ok(None),
             false => Saver::new(&graph).map(Some),
@@ -287,7 +288,9 @@ impl SupervisorBuilder {
                     .logdir
                     .as_ref()
                     .map(|dir| format!("{}/{}", dir.trim_end_matches('/'), self.checkpoint_basename)),
-                writer: self.writer.or_default(|| self.logdir.as_deref().map(FileWriter::shared).transpose())?,
+                writer: self
+                    .writer
+                    .or_default(|| self.logdir.as_deref().map(FileWriter::shared).transpose())?,
                 logdir: self.logdir.clone(),
                 save_model: self.save_model,
                 save_summaries: self.save_summaries,
