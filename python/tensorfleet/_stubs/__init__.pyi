@@ -1,0 +1,1 @@
+"""Made by `python -m tensorfleet.framework.stubs`: modules below `tf.`."""

@@ -1,0 +1,3 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.contrib.checkpoint`."""
+
+from tensorfleet.training.saveable import SaveableObject as SaveableObject

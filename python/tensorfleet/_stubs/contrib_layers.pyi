@@ -1,0 +1,55 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.contrib.layers`."""
+
+from typing import Any
+from tensorfleet._stubs import contrib_layers_utils as utils
+from tensorfleet.contribs.layers_training import OPTIMIZER_SUMMARIES as OPTIMIZER_SUMMARIES
+from tensorfleet.modeling.regularizers import apply_regularization as apply_regularization
+from tensorfleet.contribs.layers import avg_pool2d as avg_pool2d
+from tensorfleet.contribs.layers_norm import batch_norm as batch_norm
+from tensorfleet.contribs.layers_more import bias_add as bias_add
+from tensorfleet.contribs.layers_more import bow_encoder as bow_encoder
+from tensorfleet.contribs.layers import convolution1d as conv1d
+from tensorfleet.contribs.layers import convolution2d as conv2d
+from tensorfleet.contribs.layers import convolution2d_transpose as conv2d_transpose
+from tensorfleet.contribs.layers import convolution as convolution
+from tensorfleet.contribs.layers import convolution1d as convolution1d
+from tensorfleet.contribs.layers import convolution2d as convolution2d
+from tensorfleet.contribs.layers import convolution2d_transpose as convolution2d_transpose
+from tensorfleet.contribs.layers_more import dense_to_sparse as dense_to_sparse
+from tensorfleet.contribs.layers_more import dropout as dropout
+from tensorfleet.contribs.layers_more import elu as elu
+from tensorfleet.contribs.layers_more import embed_sequence as embed_sequence
+from tensorfleet.contribs.layers_more import embedding_lookup_unique as embedding_lookup_unique
+from tensorfleet.contribs.layers_more import flatten as flatten
+from tensorfleet.contribs.layers import fully_connected as fully_connected
+from tensorfleet.contribs.layers_norm import instance_norm as instance_norm
+from tensorfleet.modeling.regularizers import l1_l2_regularizer as l1_l2_regularizer
+from tensorfleet.modeling.regularizers import l1_regularizer as l1_regularizer
+from tensorfleet.modeling.regularizers import l2_regularizer as l2_regularizer
+from tensorfleet.contribs.layers_norm import layer_norm as layer_norm
+from tensorfleet.contribs.layers_more import linear as linear
+from tensorfleet.contribs.layers import max_pool2d as max_pool2d
+from tensorfleet.contribs.layers_more import maxout as maxout
+from tensorfleet.contribs.layers_more import one_hot_encoding as one_hot_encoding
+from tensorfleet.contribs.layers_training import optimize_loss as optimize_loss
+from tensorfleet.contribs.layers_more import relu as relu
+from tensorfleet.contribs.layers_more import relu6 as relu6
+from tensorfleet.contribs.layers_more import repeat as repeat
+from tensorfleet.contribs.layers_more import safe_embedding_lookup_sparse as safe_embedding_lookup_sparse
+from tensorfleet.contribs.layers import separable_convolution2d as separable_conv2d
+from tensorfleet.contribs.layers import separable_convolution2d as separable_convolution2d
+from tensorfleet.contribs.layers_more import softmax as softmax
+from tensorfleet.contribs.layers_more import spatial_softmax as spatial_softmax
+from tensorfleet.contribs.layers_more import stack as stack
+from tensorfleet.modeling.regularizers import sum_regularizer as sum_regularizer
+from tensorfleet.contribs.layers_training import summarize_activation as summarize_activation
+from tensorfleet.contribs.layers_training import summarize_activations as summarize_activations
+from tensorfleet.contribs.layers_training import summarize_collection as summarize_collection
+from tensorfleet.contribs.layers_training import summarize_tensor as summarize_tensor
+from tensorfleet.contribs.layers_training import summarize_tensors as summarize_tensors
+from tensorfleet.contribs.layers_more import unit_norm as unit_norm
+from tensorfleet.contribs.layer_initializers import variance_scaling_initializer as variance_scaling_initializer
+from tensorfleet.contribs.layer_initializers import xavier_initializer as xavier_initializer
+from tensorfleet.contribs.layer_initializers import xavier_initializer as xavier_initializer_conv2d
+
+OPTIMIZER_CLS_NAMES: Any

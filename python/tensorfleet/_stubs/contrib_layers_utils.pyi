@@ -1,0 +1,3 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.contrib.layers.utils`."""
+
+from tensorfleet.contribs.slim import convert_collection_to_dict as convert_collection_to_dict

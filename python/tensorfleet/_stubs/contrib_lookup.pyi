@@ -1,0 +1,20 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.contrib.lookup`."""
+
+from tensorfleet.input.lookup import FastHashSpec as FastHashSpec
+from tensorfleet.input.lookup import HashTable as HashTable
+from tensorfleet.input.lookup import HasherSpec as HasherSpec
+from tensorfleet.input.lookup import IdTableWithHashBuckets as IdTableWithHashBuckets
+from tensorfleet.input.lookup import InitializableLookupTableBase as InitializableLookupTableBase
+from tensorfleet.input.lookup import KeyValueTensorInitializer as KeyValueTensorInitializer
+from tensorfleet.input.lookup import LookupInterface as LookupInterface
+from tensorfleet.input.lookup_from import MutableHashTable as MutableHashTable
+from tensorfleet.input.lookup import StrongHashSpec as StrongHashSpec
+from tensorfleet.input.lookup import TableInitializerBase as TableInitializerBase
+from tensorfleet.input.lookup import TextFileIdTableInitializer as TextFileIdTableInitializer
+from tensorfleet.input.lookup import TextFileIndex as TextFileIndex
+from tensorfleet.input.lookup import TextFileInitializer as TextFileInitializer
+from tensorfleet.input.lookup import TextFileStringTableInitializer as TextFileStringTableInitializer
+from tensorfleet.input.lookup_from import index_table_from_file as index_table_from_file
+from tensorfleet.input.lookup_from import index_table_from_tensor as index_table_from_tensor
+from tensorfleet.input.lookup_from import index_to_string_table_from_file as index_to_string_table_from_file
+from tensorfleet.input.lookup_from import index_to_string_table_from_tensor as index_to_string_table_from_tensor

@@ -1,0 +1,24 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.contrib.rnn`."""
+
+from tensorfleet.modeling.rnn_cell import BasicLSTMCell as BasicLSTMCell
+from tensorfleet.modeling.rnn_cell import BasicRNNCell as BasicRNNCell
+from tensorfleet.modeling.rnn_wrappers import DeviceWrapper as DeviceWrapper
+from tensorfleet.modeling.rnn_wrappers import DropoutWrapper as DropoutWrapper
+from tensorfleet.contribs.rnn import EmbeddingWrapper as EmbeddingWrapper
+from tensorfleet.modeling.rnn_cell import GRUCell as GRUCell
+from tensorfleet.contribs.rnn import InputProjectionWrapper as InputProjectionWrapper
+from tensorfleet.modeling.rnn_cell import LSTMCell as LSTMCell
+from tensorfleet.modeling.rnn_cell import LSTMStateTuple as LSTMStateTuple
+from tensorfleet.contribs.rnn import LayerNormBasicLSTMCell as LayerNormBasicLSTMCell
+from tensorfleet.modeling.rnn_cell import LayerRNNCell as LayerRNNCell
+from tensorfleet.modeling.rnn_cell import MultiRNNCell as MultiRNNCell
+from tensorfleet.contribs.rnn import OutputProjectionWrapper as OutputProjectionWrapper
+from tensorfleet.modeling.rnn_cell import RNNCell as RNNCell
+from tensorfleet.modeling.rnn_wrappers import ResidualWrapper as ResidualWrapper
+from tensorfleet.contribs.rnn import best_effort_input_batch_size as best_effort_input_batch_size
+from tensorfleet.contribs.rnn import stack_bidirectional_dynamic_rnn as stack_bidirectional_dynamic_rnn
+from tensorfleet.contribs.rnn import stack_bidirectional_rnn as stack_bidirectional_rnn
+from tensorfleet.ops.rnn_static import static_bidirectional_rnn as static_bidirectional_rnn
+from tensorfleet.ops.rnn_static import static_rnn as static_rnn
+from tensorfleet.ops.rnn_static import static_state_saving_rnn as static_state_saving_rnn
+from tensorfleet.contribs.rnn import transpose_batch_time as transpose_batch_time

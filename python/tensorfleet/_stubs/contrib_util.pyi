@@ -1,0 +1,3 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.contrib.util`."""
+
+from tensorfleet.framework.constant import constant_value as constant_value

@@ -1,0 +1,7 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.distribute.cluster_resolver`."""
+
+from tensorfleet.training.cluster_resolver import ClusterResolver as ClusterResolver
+from tensorfleet.training.cluster_resolver import SimpleClusterResolver as SimpleClusterResolver
+from tensorfleet.training.cluster_resolver import TFConfigClusterResolver as TFConfigClusterResolver
+from tensorfleet.training.cluster_resolver import UnionClusterResolver as UnionClusterResolver
+from tensorfleet.training.cluster_resolver import UnionClusterResolver as UnionResolver

@@ -1,0 +1,19 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.estimator`."""
+
+from tensorfleet.training.saving_hooks import CheckpointSaverHook as CheckpointSaverHook
+from tensorfleet.training.saving_hooks import CheckpointSaverListener as CheckpointSaverListener
+from tensorfleet.training.basic_session_run_hooks import FeedFnHook as FeedFnHook
+from tensorfleet.training.basic_session_run_hooks import FinalOpsHook as FinalOpsHook
+from tensorfleet.training.basic_session_run_hooks import GlobalStepWaiterHook as GlobalStepWaiterHook
+from tensorfleet.training.basic_session_run_hooks import LoggingTensorHook as LoggingTensorHook
+from tensorfleet.training.basic_session_run_hooks import NanLossDuringTrainingError as NanLossDuringTrainingError
+from tensorfleet.training.basic_session_run_hooks import NanTensorHook as NanTensorHook
+from tensorfleet.training.saving_hooks import ProfilerHook as ProfilerHook
+from tensorfleet.training.hook_timers import SecondOrStepTimer as SecondOrStepTimer
+from tensorfleet.training.session_run_hook import SessionRunArgs as SessionRunArgs
+from tensorfleet.training.session_run_hook import SessionRunContext as SessionRunContext
+from tensorfleet.training.session_run_hook import SessionRunHook as SessionRunHook
+from tensorfleet.training.session_run_hook import SessionRunValues as SessionRunValues
+from tensorfleet.training.saving_hooks import StepCounterHook as StepCounterHook
+from tensorfleet.training.basic_session_run_hooks import StopAtStepHook as StopAtStepHook
+from tensorfleet.training.saving_hooks import SummarySaverHook as SummarySaverHook

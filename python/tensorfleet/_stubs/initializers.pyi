@@ -1,0 +1,21 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.initializers`."""
+
+from tensorfleet.modeling.initializers import Constant as constant
+from tensorfleet.ops.variable_lists import global_variables_initializer as global_variables
+from tensorfleet.modeling.initializers import GlorotNormal as glorot_normal
+from tensorfleet.modeling.initializers import GlorotUniform as glorot_uniform
+from tensorfleet.modeling.initializers import he_normal as he_normal
+from tensorfleet.modeling.initializers import he_uniform as he_uniform
+from tensorfleet.modeling.initializers import Identity as identity
+from tensorfleet.modeling.initializers import lecun_normal as lecun_normal
+from tensorfleet.modeling.initializers import lecun_uniform as lecun_uniform
+from tensorfleet.ops.variable_lists import local_variables_initializer as local_variables
+from tensorfleet.modeling.initializers import Ones as ones
+from tensorfleet.modeling.initializers import RandomNormal as random_normal
+from tensorfleet.modeling.initializers import RandomUniform as random_uniform
+from tensorfleet.input.lookup import tables_initializer as tables_initializer
+from tensorfleet.modeling.initializers import TruncatedNormal as truncated_normal
+from tensorfleet.modeling.initializers import UniformUnitScaling as uniform_unit_scaling
+from tensorfleet.ops.variable_lists import variables_initializer as variables
+from tensorfleet.modeling.initializers import VarianceScaling as variance_scaling
+from tensorfleet.modeling.initializers import Zeros as zeros

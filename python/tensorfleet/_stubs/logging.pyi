@@ -1,0 +1,22 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.logging`."""
+
+from tensorfleet.platform.tf_logging import DEBUG as DEBUG
+from tensorfleet.platform.tf_logging import ERROR as ERROR
+from tensorfleet.platform.tf_logging import FATAL as FATAL
+from tensorfleet.platform.tf_logging import INFO as INFO
+from tensorfleet.platform.tf_logging import TaskLevelStatusMessage as TaskLevelStatusMessage
+from tensorfleet.platform.tf_logging import WARN as WARN
+from tensorfleet.platform.tf_logging import debug as debug
+from tensorfleet.platform.tf_logging import error as error
+from tensorfleet.platform.tf_logging import fatal as fatal
+from tensorfleet.platform.tf_logging import flush as flush
+from tensorfleet.platform.tf_logging import get_verbosity as get_verbosity
+from tensorfleet.platform.tf_logging import info as info
+from tensorfleet.platform.tf_logging import log as log
+from tensorfleet.platform.tf_logging import log_every_n as log_every_n
+from tensorfleet.platform.tf_logging import log_first_n as log_first_n
+from tensorfleet.platform.tf_logging import log_if as log_if
+from tensorfleet.platform.tf_logging import set_verbosity as set_verbosity
+from tensorfleet.platform.tf_logging import vlog as vlog
+from tensorfleet.platform.tf_logging import warn as warn
+from tensorfleet.platform.tf_logging import warning as warning

@@ -1,0 +1,19 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.losses`."""
+
+from tensorfleet.modeling.losses import Reduction as Reduction
+from tensorfleet.modeling.losses import absolute_difference as absolute_difference
+from tensorfleet.modeling.losses import add_loss as add_loss
+from tensorfleet.modeling.losses import compute_weighted_loss as compute_weighted_loss
+from tensorfleet.modeling.losses import cosine_distance as cosine_distance
+from tensorfleet.modeling.losses import get_losses as get_losses
+from tensorfleet.modeling.losses import get_regularization_loss as get_regularization_loss
+from tensorfleet.modeling.losses import get_regularization_losses as get_regularization_losses
+from tensorfleet.modeling.losses import get_total_loss as get_total_loss
+from tensorfleet.modeling.losses import hinge_loss as hinge_loss
+from tensorfleet.modeling.losses import huber_loss as huber_loss
+from tensorfleet.modeling.losses import log_loss as log_loss
+from tensorfleet.modeling.losses import mean_pairwise_squared_error as mean_pairwise_squared_error
+from tensorfleet.modeling.losses import mean_squared_error as mean_squared_error
+from tensorfleet.modeling.losses import sigmoid_cross_entropy as sigmoid_cross_entropy
+from tensorfleet.modeling.losses import softmax_cross_entropy as softmax_cross_entropy
+from tensorfleet.modeling.losses import sparse_softmax_cross_entropy as sparse_softmax_cross_entropy

@@ -1,0 +1,122 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.profiler`."""
+
+from typing import Any
+
+class AdviceProto:
+    CHECKERS_FIELD_NUMBER: Any
+    Checker: Any
+    CheckersEntry: Any
+    DESCRIPTOR: Any
+    checkers: Any
+    def __init__(self, *arguments, **values) -> None: ...
+class GraphNodeProto:
+    ACCELERATOR_EXEC_MICROS_FIELD_NUMBER: Any
+    CHILDREN_FIELD_NUMBER: Any
+    CPU_EXEC_MICROS_FIELD_NUMBER: Any
+    DESCRIPTOR: Any
+    DEVICES_FIELD_NUMBER: Any
+    EXEC_MICROS_FIELD_NUMBER: Any
+    FLOAT_OPS_FIELD_NUMBER: Any
+    INPUT_SHAPES_FIELD_NUMBER: Any
+    InputShapesEntry: Any
+    NAME_FIELD_NUMBER: Any
+    OUTPUT_BYTES_FIELD_NUMBER: Any
+    PARAMETERS_FIELD_NUMBER: Any
+    PEAK_BYTES_FIELD_NUMBER: Any
+    REQUESTED_BYTES_FIELD_NUMBER: Any
+    RESIDUAL_BYTES_FIELD_NUMBER: Any
+    RUN_COUNT_FIELD_NUMBER: Any
+    SHAPES_FIELD_NUMBER: Any
+    TENSOR_VALUE_FIELD_NUMBER: Any
+    TOTAL_ACCELERATOR_EXEC_MICROS_FIELD_NUMBER: Any
+    TOTAL_CPU_EXEC_MICROS_FIELD_NUMBER: Any
+    TOTAL_DEFINITION_COUNT_FIELD_NUMBER: Any
+    TOTAL_EXEC_MICROS_FIELD_NUMBER: Any
+    TOTAL_FLOAT_OPS_FIELD_NUMBER: Any
+    TOTAL_OUTPUT_BYTES_FIELD_NUMBER: Any
+    TOTAL_PARAMETERS_FIELD_NUMBER: Any
+    TOTAL_PEAK_BYTES_FIELD_NUMBER: Any
+    TOTAL_REQUESTED_BYTES_FIELD_NUMBER: Any
+    TOTAL_RESIDUAL_BYTES_FIELD_NUMBER: Any
+    TOTAL_RUN_COUNT_FIELD_NUMBER: Any
+    accelerator_exec_micros: Any
+    children: Any
+    cpu_exec_micros: Any
+    devices: Any
+    exec_micros: Any
+    float_ops: Any
+    input_shapes: Any
+    name: Any
+    output_bytes: Any
+    parameters: Any
+    peak_bytes: Any
+    requested_bytes: Any
+    residual_bytes: Any
+    run_count: Any
+    shapes: Any
+    tensor_value: Any
+    total_accelerator_exec_micros: Any
+    total_cpu_exec_micros: Any
+    total_definition_count: Any
+    total_exec_micros: Any
+    total_float_ops: Any
+    total_output_bytes: Any
+    total_parameters: Any
+    total_peak_bytes: Any
+    total_requested_bytes: Any
+    total_residual_bytes: Any
+    total_run_count: Any
+    def __init__(self, *arguments, **values) -> None: ...
+class MultiGraphNodeProto:
+    ACCELERATOR_EXEC_MICROS_FIELD_NUMBER: Any
+    CHILDREN_FIELD_NUMBER: Any
+    CPU_EXEC_MICROS_FIELD_NUMBER: Any
+    DESCRIPTOR: Any
+    EXEC_MICROS_FIELD_NUMBER: Any
+    FLOAT_OPS_FIELD_NUMBER: Any
+    GRAPH_NODES_FIELD_NUMBER: Any
+    NAME_FIELD_NUMBER: Any
+    OUTPUT_BYTES_FIELD_NUMBER: Any
+    PARAMETERS_FIELD_NUMBER: Any
+    PEAK_BYTES_FIELD_NUMBER: Any
+    REQUESTED_BYTES_FIELD_NUMBER: Any
+    RESIDUAL_BYTES_FIELD_NUMBER: Any
+    TOTAL_ACCELERATOR_EXEC_MICROS_FIELD_NUMBER: Any
+    TOTAL_CPU_EXEC_MICROS_FIELD_NUMBER: Any
+    TOTAL_EXEC_MICROS_FIELD_NUMBER: Any
+    TOTAL_FLOAT_OPS_FIELD_NUMBER: Any
+    TOTAL_OUTPUT_BYTES_FIELD_NUMBER: Any
+    TOTAL_PARAMETERS_FIELD_NUMBER: Any
+    TOTAL_PEAK_BYTES_FIELD_NUMBER: Any
+    TOTAL_REQUESTED_BYTES_FIELD_NUMBER: Any
+    TOTAL_RESIDUAL_BYTES_FIELD_NUMBER: Any
+    accelerator_exec_micros: Any
+    children: Any
+    cpu_exec_micros: Any
+    exec_micros: Any
+    float_ops: Any
+    graph_nodes: Any
+    name: Any
+    output_bytes: Any
+    parameters: Any
+    peak_bytes: Any
+    requested_bytes: Any
+    residual_bytes: Any
+    total_accelerator_exec_micros: Any
+    total_cpu_exec_micros: Any
+    total_exec_micros: Any
+    total_float_ops: Any
+    total_output_bytes: Any
+    total_parameters: Any
+    total_peak_bytes: Any
+    total_requested_bytes: Any
+    total_residual_bytes: Any
+    def __init__(self, *arguments, **values) -> None: ...
+class OpLogProto:
+    DESCRIPTOR: Any
+    ID_TO_STRING_FIELD_NUMBER: Any
+    IdToStringEntry: Any
+    LOG_ENTRIES_FIELD_NUMBER: Any
+    id_to_string: Any
+    log_entries: Any
+    def __init__(self, *arguments, **values) -> None: ...

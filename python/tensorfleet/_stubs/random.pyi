@@ -1,0 +1,21 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.random`."""
+
+from tensorfleet.ops.candidate_sampling import all_candidate_sampler as all_candidate_sampler
+from tensorfleet.ops.random import categorical as categorical
+from tensorfleet.ops.candidate_sampling import fixed_unigram_candidate_sampler as fixed_unigram_candidate_sampler
+from tensorfleet.ops.random import random_gamma as gamma
+from tensorfleet.framework.random_seed import get_seed as get_seed
+from tensorfleet.ops.candidate_sampling import learned_unigram_candidate_sampler as learned_unigram_candidate_sampler
+from tensorfleet.ops.candidate_sampling import log_uniform_candidate_sampler as log_uniform_candidate_sampler
+from tensorfleet.ops.random import multinomial as multinomial
+from tensorfleet.ops.random import random_normal as normal
+from tensorfleet.framework.random_seed import set_random_seed as set_random_seed
+from tensorfleet.ops.random import random_shuffle as shuffle
+from tensorfleet.ops.random import stateless_categorical as stateless_categorical
+from tensorfleet.ops.random import stateless_multinomial as stateless_multinomial
+from tensorfleet.ops.random import stateless_random_normal as stateless_normal
+from tensorfleet.ops.random import stateless_truncated_normal as stateless_truncated_normal
+from tensorfleet.ops.random import stateless_random_uniform as stateless_uniform
+from tensorfleet.ops.random import truncated_normal as truncated_normal
+from tensorfleet.ops.random import random_uniform as uniform
+from tensorfleet.ops.candidate_sampling import uniform_candidate_sampler as uniform_candidate_sampler

@@ -1,0 +1,25 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.sparse`."""
+
+from tensorfleet.input.accumulators import SparseConditionalAccumulator as SparseConditionalAccumulator
+from tensorfleet.framework.composite import SparseTensor as SparseTensor
+from tensorfleet.ops.sparse import sparse_add as add
+from tensorfleet.ops.sparse import sparse_expand_dims as expand_dims
+from tensorfleet.ops.sparse import sparse_eye as eye
+from tensorfleet.ops.sparse import sparse_fill_empty_rows as fill_empty_rows
+from tensorfleet.ops.sparse import from_dense as from_dense
+from tensorfleet.ops.sparse import sparse_mask as mask
+from tensorfleet.ops.sparse import sparse_tensor_dense_matmul as matmul
+from tensorfleet.ops.sparse import sparse_merge as merge
+from tensorfleet.ops.constants import sparse_placeholder as placeholder
+from tensorfleet.ops.sparse import sparse_reduce_sum as reduce_sum
+from tensorfleet.ops.sparse import sparse_reorder as reorder
+from tensorfleet.ops.sparse import sparse_reset_shape as reset_shape
+from tensorfleet.ops.sparse import sparse_reshape as reshape
+from tensorfleet.ops.sparse import sparse_retain as retain
+from tensorfleet.ops.statistics import sparse_segment_mean as segment_mean
+from tensorfleet.ops.statistics import sparse_segment_sqrt_n as segment_sqrt_n
+from tensorfleet.ops.statistics import sparse_segment_sum as segment_sum
+from tensorfleet.ops.sparse import sparse_tensor_dense_matmul as sparse_dense_matmul
+from tensorfleet.ops.sparse import sparse_tensor_to_dense as to_dense
+from tensorfleet.ops.sparse import sparse_to_indicator as to_indicator
+from tensorfleet.ops.sparse import sparse_transpose as transpose

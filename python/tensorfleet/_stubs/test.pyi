@@ -1,0 +1,19 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.test`."""
+
+from tensorfleet.platform.test import Benchmark as Benchmark
+from tensorfleet.platform.test import StubOutForTesting as StubOutForTesting
+from tensorfleet.platform.test import TestCase as TestCase
+from tensorfleet.platform.test import assert_equal_graph_def as assert_equal_graph_def
+from tensorfleet.platform.test import benchmark_config as benchmark_config
+from tensorfleet.platform.gradient_checker import compute_gradient as compute_gradient
+from tensorfleet.platform.gradient_checker import compute_gradient_error as compute_gradient_error
+from tensorfleet.platform.test import create_local_cluster as create_local_cluster
+from tensorfleet.platform.test import get_temp_dir as get_temp_dir
+from tensorfleet.platform.test import gpu_device_name as gpu_device_name
+from tensorfleet.platform.test import is_built_with_cuda as is_built_with_cuda
+from tensorfleet.platform.test import is_built_with_gpu_support as is_built_with_gpu_support
+from tensorfleet.platform.test import is_built_with_rocm as is_built_with_rocm
+from tensorfleet.platform.test import is_gpu_available as is_gpu_available
+from tensorfleet.platform.test import main as main
+from tensorfleet.platform.test import mock as mock
+from tensorfleet.platform.test import test_src_dir_path as test_src_dir_path

@@ -1,0 +1,3 @@
+"""Made by `python -m tensorfleet.framework.stubs`: `tf.train.experimental`."""
+
+from tensorfleet.training.saveable import SaveableObject as SaveableObject
