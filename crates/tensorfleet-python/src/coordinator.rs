@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tensorfleet::train::{Coordinator, QueueRunner, RunnerThread};
-use tensorfleet_core::{Code, NodeId, Status};
+use tensorfleet_core::{Code, Status};
 
 use crate::errors;
 use crate::graph::PyGraph;
@@ -186,7 +186,7 @@ impl PyQueueRunner {
         cancel: usize,
         closed_codes: Vec<i32>,
     ) -> PyResult<PyQueueRunner> {
-        let at = |node: usize| graph.graph.operation_at(NodeId::from_index(node));
+        let at = |node: usize| graph.operation(node);
         let enqueue: Vec<_> = enqueue.into_iter().map(at).collect();
         let runner = graph.locked(py, |_| {
             QueueRunner::from_operations(name, &enqueue, &at(close), &at(cancel), &codes(closed_codes))

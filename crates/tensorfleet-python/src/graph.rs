@@ -4,7 +4,7 @@ use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tensorfleet::{DeviceScope, Graph, GraphDef, Output};
+use tensorfleet::{DeviceScope, Graph, GraphDef, Operation, Output};
 use tensorfleet_core::{Endpoint, NodeId};
 use tensorfleet_kernel::builder::{GraphBuilder, Input, NewNode};
 use tensorfleet_proto::Message;
@@ -85,6 +85,11 @@ impl PyGraph {
     /// The output with this number.
     pub(crate) fn output(&self, number: u64) -> Output {
         self.apart(|graph| graph.output_at(endpoint(number)))
+    }
+
+    /// The operation with this number.
+    pub(crate) fn operation(&self, node: usize) -> Operation {
+        self.apart(|graph| graph.operation_at(NodeId::from_index(node)))
     }
 
     pub(crate) fn node_index(&self, node: u64) -> PyResult<NodeId> {

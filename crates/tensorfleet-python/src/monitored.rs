@@ -174,7 +174,7 @@ fn every(steps: Option<i64>, secs: Option<f64>) -> PyResult<Every> {
 }
 
 fn step_of(graph: &PyGraph, step: u64) -> Output {
-    graph.graph.output_at(endpoint(step))
+    graph.output(step)
 }
 
 #[pymethods]

@@ -8,12 +8,12 @@ use pyo3::prelude::*;
 use tensorfleet::summary::FileWriter;
 use tensorfleet::train::{Initialization, OpenOptions, Saver, SessionManager, Supervisor};
 use tensorfleet::{ClientId, Operation, Output, Session, SessionOptions, Tensor};
-use tensorfleet_core::{DType, NodeId};
+use tensorfleet_core::DType;
 
 use crate::arrays;
 use crate::coordinator::PyCoordinator;
 use crate::errors::OrRaise;
-use crate::graph::{PyGraph, endpoint};
+use crate::graph::PyGraph;
 use crate::raised::{self, OrReraise};
 use crate::saver::PySaver;
 use crate::session::{PySession, options_of};
@@ -32,17 +32,17 @@ pub(crate) fn feeds_of(graph: &PyGraph, feeds: &Feeds<'_>) -> PyResult<Vec<(Outp
     let mut fed = Vec::with_capacity(feeds.len());
     for (output, dtype, value) in feeds {
         let dtype = DType::from_number(*dtype).or_mistake()?;
-        fed.push((graph.graph.output_at(endpoint(*output)), arrays::to_tensor(value, dtype)?));
+        fed.push((graph.output(*output), arrays::to_tensor(value, dtype)?));
     }
     Ok(fed)
 }
 
 pub(crate) fn operation(graph: &PyGraph, node: Option<usize>) -> Option<Operation> {
-    node.map(|node| graph.graph.operation_at(NodeId::from_index(node)))
+    node.map(|node| graph.operation(node))
 }
 
 pub(crate) fn output(graph: &PyGraph, number: Option<u64>) -> Option<Output> {
-    number.map(|number| graph.graph.output_at(endpoint(number)))
+    number.map(|number| graph.output(number))
 }
 
 pub(crate) fn seconds(secs: f64) -> Duration {
@@ -231,7 +231,7 @@ impl PySupervisor {
                 false => builder.save_summaries_secs(0),
             };
             builder = match &step {
-                Some((step, name)) => builder.step_output(&graph.graph.output_at(endpoint(*step)), name),
+                Some((step, name)) => builder.step_output(&graph.output(*step), name),
                 None => builder.global_step(None),
             };
             for (fed, value) in init_feeds {

@@ -29,7 +29,7 @@ pub(crate) struct TrainArguments {
 pub(crate) enum TrainCommand {
     /// Teach a small network to read handwritten digits.
     #[command(after_help = MNIST_HELP)]
-    Mnist(MnistArguments),
+    Mnist(Box<MnistArguments>),
     /// Anything else, which there is not.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

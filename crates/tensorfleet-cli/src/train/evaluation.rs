@@ -21,8 +21,8 @@ pub(super) struct Evaluation {
 impl Evaluation {
     /// Judges the network of `session`.
     pub(super) fn make(session: &Session, model: &DigitsModel, data: &DataSets) -> Result<Evaluation> {
-        let mut evaluation = Evaluation::default();
-        evaluation.validation_cross_entropy = Validation::make(session, model, data)?.cross_entropy;
+        let validation_cross_entropy = Validation::make(session, model, data)?.cross_entropy;
+        let mut evaluation = Evaluation { validation_cross_entropy, ..Evaluation::default() };
         in_batches(&data.test, |images, labels, _| {
             let guesses = session.feed(&model.images, images).run(&model.guess)?;
             for (label, &guess) in labels.as_slice::<f32>()?.chunks(CLASSES).zip(guesses.as_slice::<i64>()?) {

@@ -33,7 +33,7 @@ use crate::terminal;
 
 pub(crate) fn run(arguments: TrainArguments) -> Result<(), Failure> {
     let arguments = match arguments.what {
-        TrainCommand::Mnist(arguments) => arguments,
+        TrainCommand::Mnist(arguments) => *arguments,
         TrainCommand::Other(words) => {
             let name = words.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             return Err(Failure::Usage(Status::invalid_argument(format!(

@@ -48,7 +48,9 @@ impl LivingModel {
 
     /// Whether the model is to be kept instead of the newest checkpoint. Without a count of steps nobody can tell which is newer.
     pub(crate) fn is_newest(&self, candidates: &Candidates) -> bool {
-        let (Some(checkpoint), Some((name, living))) = (candidates.newest(), &self.step) else { return false };
+        let (Some(checkpoint), Some((name, living))) = (candidates.newest(), &self.step) else {
+            return false;
+        };
         // A checkpoint that cannot be read is the business of whoever restores.
         let saved = CheckpointReader::open(checkpoint).and_then(|reader| reader.tensor(name));
         let Ok(saved) = saved.and_then(|step| step_number(&step)) else { return false };
@@ -156,6 +158,8 @@ fn model_versions(model: &Graph) -> GraphDef {
 /// Whether a value has the shape that the graph says: a model of the same names may be another one.
 fn fits(expected: &PartialShape, found: &Tensor) -> Result<bool> {
     let Some(dims) = expected.dims() else { return Ok(true) };
-    let found: Vec<usize> = found.as_slice::<i32>()?.iter().map(|&dim| usize::try_from(dim).unwrap_or(0)).collect();
-    Ok(dims.len() == found.len() && dims.iter().zip(&found).all(|(dim, len)| dim.is_none_or(|dim| dim == *len)))
+    let found: Vec<usize> =
+        found.as_slice::<i32>()?.iter().map(|&dim| usize::try_from(dim).unwrap_or(0)).collect();
+    Ok(dims.len() == found.len()
+        && dims.iter().zip(&found).all(|(dim, len)| dim.is_none_or(|dim| dim == *len)))
 }
