@@ -176,6 +176,11 @@ class Manners(unittest.TestCase):
                 done = run_program(program.replace("{target}", target))
                 self.assertEqual(done.stdout.split(), ["interrupted", "True", "5"], done.stderr)
 
+    def test_a_server_that_nobody_holds_goes_on(self):
+        tf.reset_default_graph()
+        with tf.Session(tf.train.Server.create_local_server().target) as session:
+            self.assertEqual(session.run(tf.constant(3)), 3)
+
     def test_other_threads_go_on_while_a_step_runs(self):
         tf.reset_default_graph()
         queue = tf.FIFOQueue(1, [tf.int32])

@@ -155,6 +155,10 @@ def _make_server_def(server_or_cluster_def, job_name, task_index, protocol, conf
     return server_def
 
 
+#: Servers end with the process, as TensorFlow's do: programs keep the target and let the server go.
+_RUNNING = []
+
+
 @export("train.Server", "distribute.Server")
 class Server:
     """The server of a task, in this process. It listens when it has been made."""
@@ -177,6 +181,7 @@ class Server:
             held = self._server_def
             config = held.default_session_config.SerializeToString()
             self._native = _native.Server(held.cluster.SerializeToString(), held.job_name, held.task_index, config)
+            _RUNNING.append(self._native)
 
     def join(self):
         """Waits until the server ends, or the program is interrupted."""
