@@ -89,7 +89,8 @@ class SyncReplicasOptimizer(Optimizer):
         self._is_closed = graph._tensor(self._native.is_closed())
         self._chief_queue_runner = None
         self._gradients_applied = True
-        return graph._operation(train_op)
+        # The token that the worker got.
+        return graph._operation(train_op).outputs[0]
 
     def _apply(self, var_list, gradients):
         """Builds the update of one round from the means of its gradients, for the library."""
