@@ -507,7 +507,10 @@ impl Queue {
 fn token_of(tuple: &Tuple) -> i64 {
     let token = tuple.first();
     let wide = token.and_then(|token| token.to_scalar::<i64>().ok());
-    wide.or_else(|| token?.to_scalar::<i32>().ok().map(i64::from)).unwrap_or(i64::MAX)
+    let narrow = || token?.to_scalar::<i32>().ok().map(i64::from);
+    // Old programs count their steps in floats.
+    let float = || token?.to_scalar::<f32>().ok().map(|step| step as i64);
+    wide.or_else(narrow).or_else(float).unwrap_or(i64::MAX)
 }
 
 impl Offer {
