@@ -186,6 +186,7 @@ from tensorfleet.framework.conversion import convert_to_tensor_or_indexed_slices
 from tensorfleet.framework.composite import convert_to_tensor_or_sparse_tensor as convert_to_tensor_or_sparse_tensor
 from tensorfleet.ops.reductions import count_nonzero as count_nonzero
 from tensorfleet.ops.state import count_up_to as count_up_to
+from tensorfleet.ops.partitioners import create_partitioned_variables as create_partitioned_variables
 from tensorfleet.ops.math import cumprod as cumprod
 from tensorfleet.ops.math import cumsum as cumsum
 from tensorfleet.ops.custom_gradients import custom_gradient as custom_gradient
@@ -231,6 +232,7 @@ from tensorfleet.framework.ops import get_collection_ref as get_collection_ref
 from tensorfleet.framework.stacks import get_default_graph as get_default_graph
 from tensorfleet.framework.stacks import get_default_session as get_default_session
 from tensorfleet.ops.variable_scope import get_local_variable as get_local_variable
+from tensorfleet.platform.tf_logging import get_logger as get_logger
 from tensorfleet.framework.random_seed import get_seed as get_seed
 from tensorfleet.framework.constant import constant_value as get_static_value
 from tensorfleet.ops.variable_scope import get_variable as get_variable

@@ -12,7 +12,8 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OBJECT = "<object>"
+#: Names whose arguments differ for a reason.
+EXEMPT = {"tf.Operation": "graphs make operations; programs do not"}
 
 
 def api():
@@ -116,7 +117,7 @@ def main():
             print(f"{name}: cannot be loaded: {error}")
             wrong += 1
             continue
-        found = differences(thing, entry)
+        found = [] if name in EXEMPT else differences(thing, entry)
         wrong += bool(found)
         for difference in found:
             print(f"{name}: {difference}")

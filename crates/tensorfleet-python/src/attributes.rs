@@ -59,7 +59,7 @@ pub(crate) fn undeclared(value: &Bound<'_, PyAny>) -> PyResult<AttrValue> {
 
 /// The value of something with `SerializeToString`, an `AttrValue` of Python.
 fn serialized(value: &Bound<'_, PyAny>) -> PyResult<Option<AttrValue>> {
-    if !value.hasattr("SerializeToString")? || value.get_type().name()?.to_string() != "AttrValue" {
+    if !value.hasattr("SerializeToString")? || value.get_type().name()? != "AttrValue" {
         return Ok(None);
     }
     let bytes = value.call_method0("SerializeToString")?;

@@ -90,11 +90,13 @@ impl PyCoordinator {
     }
 }
 
+type Work = Box<dyn FnOnce() -> tensorfleet::Result<()> + Send>;
+
 /// A thread of the library that Python starts.
 #[pyclass(frozen, name = "Thread", module = "tensorfleet._native")]
 struct PyThread {
     name: String,
-    work: Mutex<Option<Box<dyn FnOnce() -> tensorfleet::Result<()> + Send>>>,
+    work: Mutex<Option<Work>>,
     state: Arc<(Mutex<State>, Condvar)>,
     /// Told of the thread's error.
     coordinator: Coordinator,

@@ -29,6 +29,9 @@ pub(crate) struct PyGraph {
     raised: Raised,
 }
 
+/// Name, op, device, inputs, control inputs and the dtypes of the outputs of a node.
+type NodeParts = (String, String, String, Vec<u64>, Vec<usize>, Vec<i32>);
+
 /// The output with this number.
 pub(crate) fn endpoint(number: u64) -> Endpoint {
     Endpoint::new(NodeId::from_index((number >> 32) as usize), number as u32)
@@ -126,6 +129,7 @@ impl PyGraph {
 
     /// Adds a node and gives its number. `inputs` has an output, or a list of them, for each argument of the op.
     #[pyo3(signature = (op, name, inputs, attrs, control_inputs, device=""))]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a node")]
     fn add_node(
         &self,
         py: Python<'_>,
@@ -163,11 +167,7 @@ impl PyGraph {
 
     /// What is known of a node: `(name, op, device, inputs, control inputs, dtypes of the outputs)`; a reference's dtype is its
     /// number and 100.
-    fn node(
-        &self,
-        py: Python<'_>,
-        node: u64,
-    ) -> PyResult<(String, String, String, Vec<u64>, Vec<usize>, Vec<i32>)> {
+    fn node(&self, py: Python<'_>, node: u64) -> PyResult<NodeParts> {
         let id = self.node_index(node)?;
         self.build(py, |builder| {
             let node = builder.node(id);

@@ -33,11 +33,11 @@ from tensorfleet.contribs.framework import get_variables_by_suffix as get_variab
 from tensorfleet.contribs.framework import get_variables_to_restore as get_variables_to_restore
 from tensorfleet.contribs.framework import global_variable as global_variable
 from tensorfleet.contribs.arg_scope import has_arg_scope as has_arg_scope
-from tensorfleet.training.checkpoint_utils import init_from_checkpoint as init_from_checkpoint
+from tensorfleet.contribs.framework import init_from_checkpoint as init_from_checkpoint
 from tensorfleet.framework.tensor_util import is_tensor as is_tensor
-from tensorfleet.training.checkpoint_utils import list_variables as list_variables
-from tensorfleet.training.checkpoint_utils import load_checkpoint as load_checkpoint
-from tensorfleet.training.checkpoint_utils import load_variable as load_variable
+from tensorfleet.contribs.framework import list_variables as list_variables
+from tensorfleet.contribs.framework import load_checkpoint as load_checkpoint
+from tensorfleet.contribs.framework import load_variable as load_variable
 from tensorfleet.contribs.framework import local_variable as local_variable
 from tensorfleet.contribs.framework import model_variable as model_variable
 from tensorfleet.framework.ops import prepend_name_scope as prepend_name_scope

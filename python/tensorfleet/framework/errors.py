@@ -76,6 +76,11 @@ def _make(number, class_name):
     def __init__(self, node_def, op, message):
         OpError.__init__(self, node_def, op, message, number)
 
+    if class_name == "UnknownError":
+
+        def __init__(self, node_def, op, message, error_code=number):
+            OpError.__init__(self, node_def, op, message, error_code)
+
     doc = f"An error with the code {number}."
     return type(class_name, (OpError,), {"__init__": __init__, "__doc__": doc, "__module__": __name__})
 

@@ -49,12 +49,10 @@ class Graph:
     # ---- nodes
 
     def _operation(self, number, is_new=True):
+        # Without the lock: whoever asks the library may wait for a thread that wants it. Of two equal objects the first is kept.
         op = self._operations.get(number)
         if op is None:
-            with self._lock:
-                op = self._operations.get(number)
-                if op is None:
-                    op = self._operations[number] = Operation(self, number, self._made_at(number, is_new))
+            op = self._operations.setdefault(number, Operation(self, number, self._made_at(number, is_new)))
         return op
 
     def _made_at(self, number, is_new):
@@ -63,9 +61,15 @@ class Graph:
         if number >= self._seen[-1]:
             if not is_new:
                 return ()
-            self._seen.append(len(self._native))
-            self._places.append(_frames())
-        return self._places[bisect.bisect_right(self._seen, number)]
+            self._note_place(len(self._native), _frames())
+        return self._places[min(bisect.bisect_right(self._seen, number), len(self._places) - 1)]
+
+    def _note_place(self, end, place):
+        """Notes a place for all nodes before `end` that have none."""
+        with self._lock:
+            if end > self._seen[-1]:
+                self._seen.append(end)
+                self._places.append(place)
 
     def _tensor(self, number):
         return self._operation(number >> 32)._outputs[number & 0xFFFFFFFF]
@@ -94,12 +98,11 @@ class Graph:
 
             full = name[:-1] if name.endswith("/") else self._native.unique_name(name, False)
             raise shape_errors.explained(error, op_type, full, inputs) from None
+        op = Operation(self, number, _frames())
+        op = self._operations[number] = self._operations.get(number, op)
+        # What nobody asked for before this node: its place is not known.
+        self._note_place(number, ())
         with self._lock:
-            op = self._operations[number] = Operation(self, number, _frames())
-            if number > self._seen[-1]:
-                # What nobody asked for: its place is not known.
-                self._seen.append(number)
-                self._places.append(())
             self._seen[-1] = max(self._seen[-1], number + 1)
         op._control_flow_context = self._control_flow_context
         override = self._gradient_overrides.get(op_type)

@@ -8,6 +8,17 @@ from tensorfleet.framework.missing_ops import MISSING_OPS
 
 #: Name below `tf.` -> reason.
 MISSING = {
+    "CriticalSection": "there is no op MutexLock",
+    "Module": "a class of TensorFlow 2; use tf.layers or tf.make_template",
+    "function": "traces functions of TensorFlow 2; a graph is built directly here",
+    "wrap_function": "for functions of TensorFlow 2",
+    "vectorized_map": "rewrites graphs; use tf.map_fn",
+    "nondifferentiable_batch_function": "there is no op BatchFunction",
+    "get_session_handle": "there is no op GetSessionHandle; keep values in variables",
+    "get_session_tensor": "there is no op GetSessionTensor",
+    "delete_session_tensor": "there is no op DeleteSessionTensor",
+    "config.*": "settings of TensorFlow 2's runtime; give a ConfigProto to the session or the server",
+    "experimental.*": "for functions of TensorFlow 2",
     **MISSING_OPS,
     "estimator.*": "estimators are a framework above tf.train, which is here",
     "keras.*": "Keras is a framework of its own",

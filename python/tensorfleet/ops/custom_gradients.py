@@ -110,10 +110,8 @@ def _takes_variables(function):
 
 
 @export("custom_gradient")
-def custom_gradient(f=None):
+def custom_gradient(f):
     """A decorator for a function that gives its result and a function for the gradient: `return y, grad`."""
-    if f is None:
-        return custom_gradient
 
     @functools.wraps(f)
     def decorated(*args, **kwargs):

@@ -66,3 +66,19 @@ def fixed_size_partitioner(num_shards, axis=0):
         return partitions
 
     return partitioner
+
+
+@export("create_partitioned_variables")
+def create_partitioned_variables(shape, slicing, initializer, dtype=dtypes.float32, trainable=True, collections=None, name=None, reuse=None):
+    """The parts of a variable that is cut as `slicing` says, one number for each axis."""
+    from tensorfleet.ops import variable_scope
+
+    if len(shape) != len(slicing):
+        raise ValueError(f"The 'shape' and 'slicing' of a partitioned Variable must have the same length: shape: {shape}, slicing: {slicing}")
+    if len(shape) < 1:
+        raise ValueError(f"A partitioned Variable must have rank at least 1: shape: {shape}")
+    with variable_scope.variable_scope(name, "PartitionedVariable", reuse=reuse):
+        whole = variable_scope.get_variable(
+            name="", shape=shape, dtype=dtype, initializer=initializer, trainable=trainable, collections=collections, partitioner=lambda **unused: list(slicing)
+        )
+        return list(whole)

@@ -23,6 +23,7 @@ class _Standard:
         _sys.stderr.flush()
 
 
+@export("get_logger")
 def get_logger():
     """Python's logger behind all this. It is set up the first time somebody logs."""
     global _logger

@@ -55,7 +55,7 @@ def _get_checkpoint_filename(ckpt_dir_or_file):
     return ckpt_dir_or_file
 
 
-@export("train.load_checkpoint", "contrib.framework.load_checkpoint")
+@export("train.load_checkpoint")
 def load_checkpoint(ckpt_dir_or_file):
     """Opens a checkpoint, or the newest one of a directory."""
     filename = _get_checkpoint_filename(ckpt_dir_or_file)
@@ -64,7 +64,7 @@ def load_checkpoint(ckpt_dir_or_file):
     return CheckpointReader(filename)
 
 
-@export("train.load_variable", "contrib.framework.load_variable")
+@export("train.load_variable")
 def load_variable(ckpt_dir_or_file, name):
     """The value of a variable in a checkpoint."""
     if name.endswith(":0"):
@@ -72,7 +72,7 @@ def load_variable(ckpt_dir_or_file, name):
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name)
 
 
-@export("train.list_variables", "contrib.framework.list_variables")
+@export("train.list_variables")
 def list_variables(ckpt_dir_or_file):
     """Names and shapes of the variables of a checkpoint."""
     shapes = load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map()
@@ -128,7 +128,7 @@ def _variable_of(current):
     return None
 
 
-@export("train.init_from_checkpoint", "contrib.framework.init_from_checkpoint")
+@export("train.init_from_checkpoint")
 def init_from_checkpoint(ckpt_dir_or_file, assignment_map):
     """Makes the initializers of variables read a checkpoint. The map has names of tensors or scopes, and variables or scopes."""
     path = _get_checkpoint_filename(ckpt_dir_or_file)
