@@ -1,5 +1,8 @@
 //! Methods of graphs and outputs that add one op or a few, each with what it comes to. The expected values are those of TensorFlow.
 
+// A helper that fails is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use tensorfleet::{DType, Graph, MatMulOptions, Output, Result, Session};
 
 fn check(cases: impl FnOnce(&Graph) -> Result<Vec<(Output, &'static str)>>) {
