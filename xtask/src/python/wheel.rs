@@ -68,7 +68,9 @@ fn wheels(directory: &Path) -> Result<Vec<PathBuf>, String> {
 /// The command, built as it is shipped, under a name that says what it runs on.
 fn command(root: &Path, directory: &Path) -> Result<PathBuf, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--profile", "dist", "--package", "tensorfleet-cli", "--bin", "tensorfleet"]);
+    cargo.args(["rustc", "--profile", "dist", "--package", "tensorfleet-cli", "--bin", "tensorfleet"]);
+    // The program alone, so that what it is linked from is what measurements use.
+    cargo.args(["--", "-C", "strip=symbols"]);
     match cargo.current_dir(root).status() {
         Ok(status) if status.success() => {}
         Ok(status) => return Err(format!("the build failed: {status}")),
