@@ -21,6 +21,20 @@ pub fn a_result_reaches_its_waiter_whenever_it_comes() {
     });
 }
 
+/// The same for a waiter that asks something now and then.
+///
+/// Finds: `wait_asking` that does not look for the result again after it has asked without the lock (a result that came
+/// meanwhile has woken nobody, and the model ends in a deadlock).
+pub fn a_result_reaches_a_waiter_that_asks() {
+    check(|| {
+        let completion = Arc::new(Completion::default());
+        let other = completion.clone();
+        let thread = thread::spawn(move || other.set(7));
+        assert_eq!(completion.wait_asking(std::time::Duration::ZERO, || {}), 7);
+        thread.join().expect("the thread that sets ends well");
+    });
+}
+
 /// A waiter that may give up hears of the reason, whenever it comes.
 ///
 /// Finds: `wake` that does not take the lock (it can fall between the waiter's look at the reason and its wait, and the

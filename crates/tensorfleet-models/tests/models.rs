@@ -10,6 +10,7 @@ macro_rules! models {
 models! {
     completions:
         a_result_reaches_its_waiter_whenever_it_comes,
+        a_result_reaches_a_waiter_that_asks,
         a_reason_to_give_up_reaches_a_waiter_whenever_it_comes;
     executor:
         a_node_runs_once_and_sees_all_its_inputs,

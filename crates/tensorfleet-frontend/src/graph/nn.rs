@@ -93,7 +93,8 @@ impl Output {
         graph.name_scope("in_top_k", || self.op("InTopKV2").input(targets).input(k).output())
     }
 
-    /// `(x - mean) / √(variance + epsilon) · scale + offset`. As a layer with variables of its own: [`Graph::batch_normalization`].
+    /// `(x - mean) / √(variance + epsilon) · scale + offset`. As a layer with variables of its own:
+    /// [`Graph::batch_normalization`](crate::Graph::batch_normalization).
     pub fn batch_normalization(
         &self,
         mean: &Output,
