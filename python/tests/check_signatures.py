@@ -133,7 +133,7 @@ def main():
                 print(f"  {below}: {reason or 'NO REASON'}")
     print(f"{wrong} signatures differ, {unexplained} names are missing without a reason")
     assert tf is not None
-    return 1 if wrong else 0
+    return 1 if wrong or unexplained else 0
 
 
 if __name__ == "__main__":

@@ -202,11 +202,11 @@ class Seeds(unittest.TestCase, metaclass=PerKind):
 
     @for_each(*KINDS)
     def test_004_digits_are_learned_asynchronously(self, kind):
-        self.digits_are_learned(kind, 1000, "--learning_rate=0.005")
+        self.digits_are_learned(kind, 3000, "--learning_rate=0.005")
 
     @for_each(*KINDS)
     def test_004_digits_are_learned_synchronously(self, kind):
-        self.digits_are_learned(kind, 500, "--learning_rate=0.005", "--sync_replicas=True")
+        self.digits_are_learned(kind, 1000, "--learning_rate=0.005", "--sync_replicas=True")
 
     def test_launch_starts_a_script(self):
         arguments = [command(), "launch", "--ps", "1", "--workers", "2", "--", example("mnist_replica"), "--train_steps=60"]

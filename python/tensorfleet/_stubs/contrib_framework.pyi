@@ -5,7 +5,7 @@ from tensorfleet.contribs.arg_scope import add_arg_scope as add_arg_scope
 from tensorfleet.contribs.framework import add_model_variable as add_model_variable
 from tensorfleet.contribs.arg_scope import arg_scope as arg_scope
 from tensorfleet.contribs.arg_scope import arg_scoped_arguments as arg_scoped_arguments
-from tensorfleet.training.training_util import assert_global_step as assert_global_step
+from tensorfleet.contribs.framework import assert_global_step as assert_global_step
 from tensorfleet.contribs.framework import assert_or_get_global_step as assert_or_get_global_step
 from tensorfleet.contribs.framework import assert_scalar as assert_scalar
 from tensorfleet.contribs.framework import assert_scalar_int as assert_scalar_int
@@ -13,16 +13,16 @@ from tensorfleet.contribs.framework import assign_from_checkpoint as assign_from
 from tensorfleet.contribs.framework import assign_from_checkpoint_fn as assign_from_checkpoint_fn
 from tensorfleet.contribs.framework import assign_from_values as assign_from_values
 from tensorfleet.contribs.framework import assign_from_values_fn as assign_from_values_fn
-from tensorfleet.training.training_util import create_global_step as create_global_step
+from tensorfleet.contribs.framework import create_global_step as create_global_step
 from tensorfleet.contribs.arg_scope import current_arg_scope as current_arg_scope
 from tensorfleet.contribs.framework import deprecated as deprecated
 from tensorfleet.contribs.framework import filter_variables as filter_variables
-from tensorfleet.training.training_util import get_global_step as get_global_step
+from tensorfleet.contribs.framework import get_global_step as get_global_step
 from tensorfleet.contribs.framework import get_graph_from_inputs as get_graph_from_inputs
 from tensorfleet.contribs.framework import get_local_variables as get_local_variables
 from tensorfleet.contribs.framework import get_model_variables as get_model_variables
 from tensorfleet.framework.ops import get_name_scope as get_name_scope
-from tensorfleet.training.training_util import get_or_create_global_step as get_or_create_global_step
+from tensorfleet.contribs.framework import get_or_create_global_step as get_or_create_global_step
 from tensorfleet.contribs.framework import get_placeholders as get_placeholders
 from tensorfleet.contribs.framework import get_trainable_variables as get_trainable_variables
 from tensorfleet.contribs.framework import get_unique_variable as get_unique_variable
@@ -45,7 +45,7 @@ from tensorfleet.contribs.framework import reduce_sum_n as reduce_sum_n
 from tensorfleet.training.meta_graph import register_proto_function as register_proto_function
 from tensorfleet.contribs.framework import remove_squeezable_dimensions as remove_squeezable_dimensions
 from tensorfleet.contribs.framework import smart_case as smart_case
-from tensorfleet.ops.control_flow import smart_cond as smart_cond
+from tensorfleet.contribs.framework import smart_cond as smart_cond
 from tensorfleet.contribs.framework import smart_constant_value as smart_constant_value
 from tensorfleet.framework.ops import strip_name_scope as strip_name_scope
 from tensorfleet.contribs.framework import variable as variable

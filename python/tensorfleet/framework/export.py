@@ -18,16 +18,23 @@ def export(*names):
 
     def offer(thing):
         for name in names:
-            EXPORTED[name] = (thing.__module__, thing.__qualname__)
+            _offer(name, thing.__module__, thing.__qualname__)
         return thing
 
     return offer
 
 
+def _offer(name, module, attribute):
+    """Two things of one name would make what a program gets depend on what it imported first."""
+    before = EXPORTED.setdefault(name, (module, attribute))
+    if before != (module, attribute):
+        raise ValueError(f"tf.{name} is offered as {before} and as {(module, attribute)}")
+
+
 def export_values(module, names):
     """Offers attributes of `module`: a dict of the name below `tf.` and the attribute."""
     for name, attribute in names.items():
-        EXPORTED[name] = (module, attribute)
+        _offer(name, module, attribute)
 
 
 def import_all():

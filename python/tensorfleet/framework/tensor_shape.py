@@ -19,13 +19,11 @@ def disable_v2_tensorshape():
     _v2_behavior = False
 
 
-@export("compat.dimension_value", "dimension_value")
 def dimension_value(dimension):
     """The number of a `Dimension`; a number as it is."""
     return dimension.value if isinstance(dimension, Dimension) else dimension
 
 
-@export("compat.dimension_at_index", "dimension_at_index")
 def dimension_at_index(shape, index):
     """The `Dimension` of a shape at `index`, unknown if the rank is."""
     return Dimension(None) if shape.rank is None else shape.dims[index]

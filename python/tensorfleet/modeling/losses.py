@@ -35,20 +35,20 @@ _DEFAULT = Reduction.SUM_BY_NONZERO_WEIGHTS
 # ---- collections
 
 
-@export("losses.add_loss", "contrib.losses.add_loss")
+@export("losses.add_loss")
 def add_loss(loss, loss_collection=_LOSSES):
     """Adds a loss to a collection."""
     if loss_collection:
         ops.add_to_collection(loss_collection, loss)
 
 
-@export("losses.get_losses", "contrib.losses.get_losses")
+@export("losses.get_losses")
 def get_losses(scope=None, loss_collection=_LOSSES):
     """The losses of a collection."""
     return ops.get_collection(loss_collection, scope)
 
 
-@export("losses.get_regularization_losses", "contrib.losses.get_regularization_losses")
+@export("losses.get_regularization_losses")
 def get_regularization_losses(scope=None):
     """The penalties of variables."""
     return ops.get_collection(ops.GraphKeys.REGULARIZATION_LOSSES, scope)
@@ -61,7 +61,7 @@ def get_regularization_loss(scope=None, name="total_regularization_loss"):
     return tf.add_n(losses, name=name) if losses else constant.constant(0.0)
 
 
-@export("losses.get_total_loss", "contrib.losses.get_total_loss")
+@export("losses.get_total_loss")
 def get_total_loss(add_regularization_losses=True, name="total_loss", scope=None):
     """The sum of all losses."""
     losses = get_losses(scope=scope)

@@ -470,7 +470,6 @@ def smart_constant_value(pred):
     raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 or 0. Found instead: {pred}")
 
 
-@export("contrib.framework.smart_cond")
 def smart_cond(pred, true_fn=None, false_fn=None, name=None):
     """`tf.cond`, or the function itself if `pred` is known."""
     if not callable(true_fn):

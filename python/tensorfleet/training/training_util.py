@@ -17,7 +17,7 @@ def global_step(sess, global_step_tensor):
     return int(sess.run(global_step_tensor))
 
 
-@export("train.get_global_step", "contrib.framework.get_global_step")
+@export("train.get_global_step")
 def get_global_step(graph=None):
     """The global step of the graph, or `None`."""
     graph = graph or ops.get_default_graph()
@@ -38,7 +38,7 @@ def get_global_step(graph=None):
     return step
 
 
-@export("train.create_global_step", "contrib.framework.create_global_step")
+@export("train.create_global_step")
 def create_global_step(graph=None):
     """Makes the global step."""
     from tensorfleet.modeling import initializers
@@ -58,7 +58,7 @@ def create_global_step(graph=None):
         )
 
 
-@export("train.get_or_create_global_step", "contrib.framework.get_or_create_global_step")
+@export("train.get_or_create_global_step")
 def get_or_create_global_step(graph=None):
     """The global step; it is made if there is none."""
     graph = graph or ops.get_default_graph()
@@ -66,7 +66,7 @@ def get_or_create_global_step(graph=None):
     return create_global_step(graph) if step is None else step
 
 
-@export("train.assert_global_step", "contrib.framework.assert_global_step")
+@export("train.assert_global_step")
 def assert_global_step(global_step_tensor):
     """Raises a `TypeError` unless this is an integer scalar."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
