@@ -5,7 +5,7 @@
 //! numbers, so that a run passes a few integers and arrays through the border.
 //!
 //! Two locks meet at the border: the interpreter's and the graph's. A thread never waits for a graph while it holds the
-//! interpreter ([`graph::PyGraph::locked`]), and never runs a step or waits for a server while it holds it.
+//! interpreter (`PyGraph::locked` in `graph.rs`), and never runs a step or waits for a server while it holds it.
 
 mod arrays;
 mod attributes;
