@@ -1,12 +1,22 @@
 //! The global step: the variable that counts training steps.
 
-use tensorfleet_core::{DType, Result, Status, ensure};
+use tensorfleet_core::{DType, Result, Status, Tensor, ensure};
 
 use crate::graph::{Graph, Variable, VariableParts};
 use crate::variables::Initializer;
 
 /// The name that checkpoints and other programs know it by.
 const NAME: &str = "global_step";
+
+/// The number that a read of the global step gave. Old programs count in floats: `get_variable` makes them if no type is said.
+pub(crate) fn step_number(tensor: &Tensor) -> Result<i64> {
+    match tensor.dtype() {
+        DType::Int32 => tensor.to_scalar::<i32>().map(i64::from),
+        DType::Float => tensor.to_scalar::<f32>().map(|step| step as i64),
+        DType::Double => tensor.to_scalar::<f64>().map(|step| step as i64),
+        _ => tensor.to_scalar::<i64>(),
+    }
+}
 
 /// The variable of a graph that counts training steps.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use tensorfleet_core::{PartialShape, Result, Tensor, notice};
 use tensorfleet_proto::tensorflow::GraphDef;
 
 use super::checkpoint_state::Candidates;
-use super::hooks::step_number;
+use super::global_step::step_number;
 use crate::checkpoint::CheckpointReader;
 use crate::graph::{Graph, Output};
 use crate::session::{Session, SessionOptions};

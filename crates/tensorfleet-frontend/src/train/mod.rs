@@ -68,8 +68,7 @@ pub use crate::coordinator::Coordinator;
 pub use crate::input::{QueueRunner, QueueRunnerBuilder, RunnerThread};
 pub use checkpoint_state::{
     CheckpointState, RestorePoint, checkpoint_exists, get_checkpoint_state, get_checkpoint_state_of,
-    latest_checkpoint, latest_checkpoint_of, remove_checkpoint, restore_point, update_checkpoint_state,
-    write_checkpoint_state,
+    latest_checkpoint, latest_checkpoint_of, restore_point, update_checkpoint_state, write_checkpoint_state,
 };
 pub use graph_pbtxt::write_graph;
 pub use hooks::{
@@ -88,7 +87,7 @@ pub use optimizer::{
     Slots, UpdateRule,
 };
 pub use replica_device_setter::{PsStrategy, ReplicaDeviceSetter, replica_device_setter};
-pub use saver::{SaveOptions, SavedVariable, Saver, SaverBuilder};
+pub use saver::{SaveOptions, SavedVariable, Saver, SaverBuilder, remove_checkpoint};
 pub use scaffold::Scaffold;
 pub use session_creator::{ChiefSessionCreator, SessionCreator, WorkerSessionCreator};
 pub use session_hook::{RunArgs, RunContext, RunValues, SessionHook};

@@ -71,11 +71,6 @@ pub fn write_checkpoint_state(dir: &str, filename: &str, state: CheckpointState)
     write_state(dir, filename, state)
 }
 
-/// Removes the files of a checkpoint: data, index and graph, whose file ends in `meta_suffix`.
-pub fn remove_checkpoint(prefix: &str, meta_suffix: &str) {
-    super::saver::remove_checkpoint(prefix, meta_suffix);
-}
-
 /// Reads a state file of another name than `checkpoint`.
 pub(crate) fn read_state(dir: &str, filename: &str) -> Result<Option<CheckpointState>> {
     match look(dir, filename)? {

@@ -18,7 +18,6 @@ pub use final_ops::FinalOpsHook;
 pub use global_step_waiter::GlobalStepWaiterHook;
 pub use logging_tensor::LoggingTensorHook;
 pub use nan_tensor::NanTensorHook;
-pub(crate) use step::step_number;
 pub use step_counter::StepCounterHook;
 pub use stop_at_step::StopAtStepHook;
 pub use summary_saver::SummarySaverHook;

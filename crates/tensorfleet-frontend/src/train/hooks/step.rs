@@ -1,10 +1,11 @@
 //! The global step, as hooks read it.
 
-use tensorfleet_core::{DType, Result, Status, Tensor};
+use tensorfleet_core::{Result, Status};
 
 use super::timer::Timer;
 use crate::graph::{Graph, Output};
 use crate::session::Session;
+use crate::train::global_step::step_number;
 use crate::train::session_hook::{RunContext, RunValues};
 
 /// The value of the graph's global step, for a hook that counts.
@@ -25,16 +26,6 @@ pub(super) fn global_step_or(told: Option<Output>, graph: &Graph, hook: &str) ->
     match told {
         Some(step) => Ok(step),
         None => global_step_of(graph, hook),
-    }
-}
-
-/// The number that a read of the global step gave. Old programs count in floats: `get_variable` makes them if no type is said.
-pub(crate) fn step_number(tensor: &Tensor) -> Result<i64> {
-    match tensor.dtype() {
-        DType::Int32 => tensor.to_scalar::<i32>().map(i64::from),
-        DType::Float => tensor.to_scalar::<f32>().map(|step| step as i64),
-        DType::Double => tensor.to_scalar::<f64>().map(|step| step as i64),
-        _ => tensor.to_scalar::<i64>(),
     }
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tensorfleet_core::{Result, notice};
 
-use super::step::{global_step_or, not_begun, step_now, step_number};
+use super::step::{global_step_or, not_begun, step_now};
 use crate::coordinator::Coordinator;
 use crate::graph::{Graph, Output};
 use crate::session::Session;
+use crate::train::global_step::step_number;
 use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 
 /// Ends training when the global step has reached a number, or has gone on by one.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tensorfleet_core::Result;
 
-use super::step::{global_step_or, not_begun, step_now, step_number};
+use super::step::{global_step_or, not_begun, step_now};
 use super::timer::{Every, Timer};
 use crate::graph::{Graph, Output};
 use crate::session::Session;
 use crate::summary::{FileWriter, SessionStatus};
+use crate::train::global_step::step_number;
 use crate::train::scaffold::Scaffold;
 use crate::train::session_hook::{RunArgs, RunContext, RunValues, SessionHook};
 

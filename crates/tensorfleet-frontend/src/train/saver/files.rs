@@ -19,9 +19,9 @@ pub(super) fn create_directory(dir: &str) -> Result<()> {
     }
 }
 
-/// Removes a checkpoint: the index first, so that nobody takes the rest for one. A file that is gone already is no
-/// matter; one that cannot be removed is left, with a warning.
-pub(in crate::train) fn remove_checkpoint(prefix: &str, meta_suffix: &str) {
+/// Removes the files of a checkpoint: the index first, so that nobody takes the rest for one, then data and graph, whose file ends
+/// in `meta_suffix`. A file that is gone already is no matter; one that cannot be removed is left, with a warning.
+pub fn remove_checkpoint(prefix: &str, meta_suffix: &str) {
     let mut paths = vec![tensorfleet_files::bundle::index_path(prefix)];
     paths.extend(data_files(prefix));
     paths.push(PathBuf::from(format!("{prefix}.{meta_suffix}")));

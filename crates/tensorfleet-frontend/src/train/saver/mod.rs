@@ -13,7 +13,7 @@ mod files;
 mod nodes;
 mod retention;
 
-pub(super) use self::files::remove_checkpoint;
+pub use self::files::remove_checkpoint;
 
 use std::sync::Arc;
 
