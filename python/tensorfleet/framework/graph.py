@@ -33,7 +33,6 @@ class Graph:
         # Nodes up to each number were there when the program was at each place; see `_made_at`.
         self._seen, self._places = [0], [()]
         self._collections = {}
-        self._scoped_c_graph = None
         self._finalized = False
         self._unfeedable = set()
         self._unfetchable = set()
@@ -42,7 +41,6 @@ class Graph:
         self._container = ""
         self._seed = None
         self._library_variables = {"global": 0, "local": 0}
-        self._names_in_use_extra = {}
         self._control_flow_context = None
         self._variable_objects = {}
 
